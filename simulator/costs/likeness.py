@@ -105,15 +105,17 @@ class Times:
 
     def price(self, op: str, work: OpWork, dispatch_ns: float) -> tuple[float, float, str]:
         """Nanoseconds, error and family."""
-        sides, op = sides_of(work.kernel), _measured(op, work.kernel)
-        name = f"{op} {work.variant}".strip()
+        sides, like = sides_of(work.kernel), _measured(op, work.kernel)
         if min(sides[:4]) > 0:
-            surface = self._products.get(name) or self._products.get(op)
-            if surface is not None:
-                ns, error = surface.price(sides, work.flops, work.moved, dispatch_ns)
+            names = [name for one in like for name in (f"{one} {work.variant}".strip(), one)]
+            found = next((name for name in names if name in self._products), None)
+            if found is not None:
+                ns, error = self._products[found].price(sides, work.flops, work.moved, dispatch_ns)
                 around = self._curves.get(_AROUND)
                 more_ns, more_error = around.price(work.rearranged) if around and work.rearranged else (0.0, 0.0)
-                return ns + more_ns, (ns * error + more_ns * more_error) / (ns + more_ns), name
+                return ns + more_ns, (ns * error + more_ns * more_error) / (ns + more_ns), found
+        op = like[-1]
+        name = f"{op} {work.variant}".strip()
         if op in self._rows:
             told = work.variant.removeprefix(BY_ROWS)
             length = int(told) if told.isdecimal() else _USUAL_ROW
@@ -148,13 +150,16 @@ class Times:
         return found
 
 
-def _measured(op: str, kernel: Kernel | None) -> str:
-    """The op that was measured for one: an Einsum runs the kernel of the product that it is, or a transpose."""
+def _measured(op: str, kernel: Kernel | None) -> tuple[str, ...]:
+    """The ops whose measured kernels stand for one, the likest first.
+
+    An Einsum that was not measured takes the time of the product that it is; one that is none, that of a transpose.
+    """
     if op != "Einsum":
-        return _SAME.get(op, op)
+        return (_SAME.get(op, op),)
     if not isinstance(kernel, Product):
-        return _AROUND
-    return "MatMul" if kernel.times == 1 else "BatchMatMulV2"
+        return (_AROUND,)
+    return op, "MatMul" if kernel.times == 1 else "BatchMatMulV2"
 
 
 class Surface:

@@ -33,6 +33,7 @@ from simulator.costs.kernels import Kernel, in_library, kernel_of, launched, ove
 from simulator.costs.rules import CHECKPOINT, ELEMENTWISE, Rule
 from simulator.costs.table import MAX_OP_NS
 from simulator.graph.dtypes import base, number_of
+from simulator.graph.graph import Shape
 from simulator.units import Nanos
 
 # --- work ------------------------------------------------------------------------------------------------------------
@@ -102,18 +103,18 @@ def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
 def variant(rule: Rule, instance: ShapedOp, einsum: Contraction | None = None) -> str:
     """The variant of a kernel that takes another time at equal counts; "" for the usual one.
 
-    Operands of an elementwise op may differ in shape, or one be a number. A reduction may leave the last axis, or
-    nothing. Kernels that work row by row have the length of their rows. Matrices of a product may be transposed.
+    Operands of an elementwise op may differ in shape, rows or columns be repeated, or one be a number. A reduction may
+    leave the last axis, or nothing. Kernels that work row by row have the length of their rows. Matrices of a product
+    may be transposed. A normalisation may take statistics that it is given.
     """
     if instance.op in _REDUCING:
         return _left_over(instance)
     if instance.op in _ROW_BY_ROW:
         return _rows(instance)
     if rule.category == ELEMENTWISE:
-        shapes = set(filter(None, instance.inputs))
-        if len(shapes) > 1:
-            return "broadcasting"
-        return "by a number" if shapes and () in instance.inputs else ""
+        return _repeated(instance)
+    if instance.op.startswith("FusedBatchNorm") and not over_batch(instance):
+        return "in inference"
     flips = [any(flag(instance, name) for name in names) for _, names in _FLIPS] if einsum is None else einsum.flips
     flipped = [side for (side, _), flips_it in zip(_FLIPS, flips, strict=True) if flips_it]
     return f"transposed {' '.join(flipped)}" if flipped else ""
@@ -129,6 +130,20 @@ _ROW_BY_ROW = frozenset(
         *("ScatterSub", "ResourceSparseApplyAdagrad", "ResourceSparseApplyAdagradV2", "SparseApplyAdagrad"),
     )
 )
+
+
+def _repeated(instance: ShapedOp) -> str:
+    """The operands that an elementwise op repeats: a number, columns, or others; leading axes of one row are none."""
+    shapes = {_without_leading_ones(shape) for shape in instance.inputs if shape is not None}
+    arrays = shapes - {()}
+    if len(arrays) > 1:
+        return "broadcasting columns" if len({shape[-1] for shape in arrays}) > 1 else "broadcasting"
+    return "by a number" if arrays and len(shapes) > 1 else ""
+
+
+def _without_leading_ones(shape: Shape) -> Shape:
+    first = next((axis for axis, size in enumerate(shape) if size != 1), len(shape))
+    return shape[first:]
 
 
 def _left_over(instance: ShapedOp) -> str:

@@ -117,13 +117,20 @@ def _op(graph: Graph, node: int, taken: Sequence[int], slot: int, given: range) 
 
 
 def _constant(graph: Graph, tensor: int) -> Sequence[float] | None:
-    """The elements of a tensor, if it is a constant that perhaps was handed on."""
+    """The elements of a tensor, if it is a constant that perhaps was handed on, or a row of such constants.
+
+    A Tensordot joins the axes that stay with those that are summed into the order of its transpose.
+    """
     node = int(graph.tensor_node[tensor])
     for _ in range(_MOST_CARRIERS):
         if graph.ops[node] not in _CARRIERS:
             break
         node = int(graph.edge_src[graph.in_ptr[node]])
-    return constant(graph, node)
+    if graph.ops[node] != "ConcatV2":
+        return constant(graph, node)
+    *parts, _ = (constant(graph, int(graph.edge_src[edge])) for edge in values_in(graph, node))
+    known = [part for part in parts if part is not None]
+    return [number for part in known for number in part] if len(known) == len(parts) else None
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import TypeAlias
 
 from simulator.costs.estimate import works_of
 from simulator.costs.likeness import sides_of
@@ -30,13 +30,13 @@ from simulator.oracle.machine import cache_bytes, processor
 from simulator.progress import Say, silent
 
 AT_ONCE = 104  # kernels of a step, at most: they touch more memory than caches hold
-ROUNDS = 2  # of all kernels, each in another order; others may disturb one
+ROUNDS = 2  # of all kernels on one core, each in another order; others may disturb one
 TIMEOUT_S = 120.0  # of a question; the first one imports TensorFlow
 MESSAGES_S = 12.0
 
 
 def calibrate(say: Say = silent) -> Profile:
-    """Measure this machine, in some four minutes; `say` gets a line about the progress.
+    """Measure this machine, in some three minutes; `say` gets a line about the progress.
 
     The machine should do nothing else. Raises OracleError if TensorFlow is missing or fails. So it does where the
     system does not say which cores a process may use (it is Linux that does).
@@ -46,6 +46,7 @@ def calibrate(say: Say = silent) -> Profile:
     cores = sorted(os.sched_getaffinity(0))
     kernels: list[KernelTime] = []
     figures: dict[str, Figure] = {}
+    counted: dict[_Case, KernelTime | None] = {}
     version, onednn = "", False
     for used in dict.fromkeys((tuple(cores[:1]), tuple(cores))):
         what = "one core" if len(used) == 1 else f"{len(used)} cores"
@@ -55,7 +56,8 @@ def calibrate(say: Say = silent) -> Profile:
             version, onednn = begun["tensorflow"], begun["onednn"]
             if len(used) == 1:
                 figures |= {name: _figure(name, begun[name]) for name in ("dispatch", "step")}
-            kernels += _kernels(ask, len(used), Figure(*begun["dispatch"]).ns, what, say)
+            rounds = ROUNDS if len(used) == 1 else 1
+            kernels += _kernels(ask, len(used), rounds, Figure(*begun["dispatch"]).ns, what, say, counted)
     if len(cores) > 1:
         say("messages between two processes")
         question = child.pack({"cores": cores[:2], "seconds": MESSAGES_S})
@@ -79,19 +81,34 @@ def _figure(name: str, measured: list[float]) -> Figure:
     return Figure(min(high, max(low, measured[0])), measured[1])
 
 
-def _kernels(ask: child.Asking, cores: int, dispatch_ns: float, what: str, say: Say) -> list[KernelTime]:
-    """Time all cases in one child, in some rounds; the shortest time of each counts, and warm that of the last."""
+_Case: TypeAlias = tuple[str, int]  # a family and a row of it
+
+
+def _kernels(
+    ask: child.Asking,
+    cores: int,
+    rounds: int,
+    dispatch_ns: float,
+    what: str,
+    say: Say,
+    counted: dict[_Case, KernelTime | None],
+) -> list[KernelTime]:
+    """Time all cases in one child, in some rounds; the shortest time of each counts, and warm that of the last.
+
+    `counted` keeps what the cost table counts for each case that has run, None for one that does not run.
+    """
     known = [(family, row) for family, of in cases().items() for row in range(len(of))]
-    shortest: dict[tuple[str, int], KernelTime] = {}
-    for turn in range(ROUNDS):
+    shortest: dict[_Case, KernelTime] = {}
+    for turn in range(rounds):
         order = random.Random(turn).sample(known, len(known))
         steps = -(-len(order) // AT_ONCE)
         for step in range(steps):
-            say(f"{what}: round {turn + 1} of {ROUNDS}, {step} of {steps} steps of kernels")
-            asked = order[step::steps]
-            last = turn + 1 == ROUNDS
-            for case, found in zip(asked, _asked(ask, asked, cores, dispatch_ns, warm=last), strict=True):
-                if found is not None:
+            say(f"{what}: round {turn + 1} of {rounds}, {step} of {steps} steps of kernels")
+            asked, last = order[step::steps], turn + 1 == rounds
+            for case, times in zip(asked, _asked(ask, asked, cores, counted, warm=last), strict=True):
+                like = counted[case]
+                if times is not None and like is not None:
+                    found = _timed(like, cores, dispatch_ns, times)
                     best = shortest.get(case, found)
                     ns, warm_ns = min(best.ns, found.ns), min(best.warm_ns, found.warm_ns)
                     shortest[case] = replace(best if best.ns <= found.ns else found, ns=ns, warm_ns=warm_ns)
@@ -99,26 +116,36 @@ def _kernels(ask: child.Asking, cores: int, dispatch_ns: float, what: str, say: 
 
 
 def _asked(
-    ask: child.Asking, asked: Sequence[tuple[str, int]], cores: int, dispatch_ns: float, *, warm: bool
-) -> list[KernelTime | None]:
-    """The times of some cases, None for those that do not run."""
-    question = child.pack({"ask": "time", "cases": asked, "cores": cores, "warm": warm})
-    reply, (graph_def,) = child.unpack(ask(question, TIMEOUT_S))
-    graph = load(GraphDef.FromString(graph_def))
-    return [
-        None if times is None else _kernel(graph, row, cores, dispatch_ns, times)
-        for row, times in enumerate(reply["times"])
-    ]
+    ask: child.Asking, asked: Sequence[_Case], cores: int, counted: dict[_Case, KernelTime | None], *, warm: bool
+) -> list[list[float | None] | None]:
+    """The times of some cases, None for those that do not run; what is counted for new ones goes into `counted`."""
+    new = any(case not in counted for case in asked)
+    question = child.pack({"ask": "time", "cases": asked, "cores": cores, "warm": warm, "graph": new})
+    reply, graphs = child.unpack(ask(question, TIMEOUT_S))
+    for graph_def in graphs:
+        works = _counted(load(GraphDef.FromString(graph_def)), len(asked))
+        ran = [times is not None for times in reply["times"]]
+        counted.update({case: work if runs else None for case, work, runs in zip(asked, works, ran, strict=True)})
+    found: list[list[float | None] | None] = reply["times"]
+    return found
 
 
-def _kernel(graph: Graph, row: int, cores: int, dispatch_ns: float, times: list[Any]) -> KernelTime:
-    """A case's time, with what the cost table counts for it."""
-    node = graph.index[graph.node(f"case{row}").inputs[0].lstrip("^")]
+def _counted(graph: Graph, count: int) -> Iterator[KernelTime]:
+    """The counts of the cost table for so many cases, without times."""
     table, which = works_of(graph, handed_on(graph))
-    work = table[which[node]]
-    m, n, k, count, taps = sides_of(work.kernel)
-    ns = max(dispatch_ns, times[0])
-    warm_ns = ns if times[2] is None else min(ns, max(dispatch_ns, times[2]))
-    return KernelTime(
-        graph.ops[node], cores, ns, times[1], warm_ns, work.flops, work.moved, m, n, k, count, taps, work.variant
+    for row in range(count):
+        node = graph.index[graph.node(f"case{row}").inputs[0].lstrip("^")]
+        work = table[which[node]]
+        sides = sides_of(work.kernel)
+        yield KernelTime(graph.ops[node], 0, 0.0, 0.0, 0.0, work.flops, work.moved, *sides, work.variant)
+
+
+def _timed(like: KernelTime, cores: int, dispatch_ns: float, times: Sequence[float | None]) -> KernelTime:
+    """A case with its times: nanoseconds, the spread, and nanoseconds warm or None."""
+    cold, spread, warm = times
+    assert cold is not None
+    assert spread is not None
+    ns = max(dispatch_ns, cold)
+    return replace(
+        like, cores=cores, ns=ns, spread=spread, warm_ns=ns if warm is None else min(ns, max(dispatch_ns, warm))
     )

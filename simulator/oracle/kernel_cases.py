@@ -1,8 +1,9 @@
 """The kernels that a calibration times: an op, the tensors that it takes, and how to make it, by family.
 
-    products        MatMul, BatchMatMulV2: plain, and transposed as in their gradients
+    products        MatMul, BatchMatMulV2, Einsum: plain, and transposed as in their gradients
     convolutions    Conv2D, its two gradients, depthwise convolutions
     memory          what mainly moves bytes, each at five sizes: from the nearest cache to beyond most
+    numbers         the same on a few numbers, as where a graph computes its shapes
 
 The sizes are between those of small layers and of large ones. Bytes decide what a kernel of `memory` takes, so one
 layout per op is timed. Others are timed, too, where `roofline.variant` tells them apart: broadcasting, axes, lengths of
@@ -36,9 +37,10 @@ class KernelCase:
 def cases() -> Mapping[str, Sequence[KernelCase]]:
     """All kernels by family, in the order in which they are timed."""
     return {
-        "products": tuple(_products()),
+        "products": (*_products(), *_contractions()),
         "convolutions": tuple(_convolutions()),
         "memory": tuple(one for size in SIZES for one in _memory(size)),
+        "numbers": tuple(_numbers()),
     }
 
 
@@ -58,12 +60,26 @@ def _products() -> Iterator[KernelCase]:
             how = {"transpose_a": flip_a, "transpose_b": flip_b}
             yield KernelCase("MatMul", lambda raw, a, b, how=how: raw.MatMul(a=a, b=b, **how), (a, b))
     many = [_drawn(row, (2, 64), (8, 128), (8, 128), (8, 128)) for row in range(33)]
+    many += [(2, 16, 16, 8), (2, 8, 8, 16), (4, 16, 8, 16)]
     for row, (count, m, k, n) in enumerate([*many, *((64, *sides) for sides in _ATTENTION)]):
         flip_a, flip_b = row % 3 == 1, row % 3 == 2
         a, b = ((k, m) if flip_a else (m, k)), ((n, k) if flip_b else (k, n))
         how = {"adj_x": flip_a, "adj_y": flip_b}
         shapes = ((count, *a), (count, *b))
         yield KernelCase("BatchMatMulV2", lambda raw, a, b, how=how: raw.BatchMatMulV2(x=a, y=b, **how), shapes)
+
+
+def _contractions() -> Iterator[KernelCase]:
+    """Products that an Einsum makes, without transposes around them: it computes them by other code than MatMul."""
+    for row in range(33):
+        count, m, k, n = _drawn(row, (2, 64), (4, 512), (4, 256), (4, 512)) if row < 27 else (2, 16, 16, 8 * (row - 26))
+        equation, a, b = (
+            ("mk,kn->mn", (count * m, k), (k, n)),
+            ("bmk,bkn->bmn", (count, m, k), (count, k, n)),
+            ("bmk,bnk->bmn", (count, m, k), (count, n, k)),
+        )[row % 3]
+        if count * m * k * n < MOST_PRODUCTS:
+            yield KernelCase("Einsum", lambda raw, *both, e=equation: raw.Einsum(inputs=both, equation=e), (a, b))
 
 
 _ATTENTION = ((256, 256, 32), (256, 32, 256), (256, 32, 256))  # m, k, n of its products, of many heads
@@ -97,6 +113,10 @@ _CONVOLUTIONS = (
     (8, 8, 256, 64, 1, 1),
     (2, 112, 3, 32, 7, 2),
     (2, 64, 8, 8, 3, 1),
+    (1, 16, 8, 16, 1, 1),
+    (1, 8, 16, 8, 3, 1),
+    (1, 4, 64, 64, 1, 1),
+    (1, 16, 16, 16, 3, 1),
     (8, 56, 64, 64, 3, 1),
     (16, 28, 128, 128, 3, 1),
 )
@@ -111,7 +131,7 @@ def _convolutions() -> Iterator[KernelCase]:
         weights = (taps, taps, channels, filters)
         how = {"strides": [1, stride, stride, 1], "padding": "SAME"}
         yield from _convolution("Conv2D", image, weights, pixels, how)
-    for images, side, channels in ((8, 32, 16), (2, 56, 64), (8, 14, 128)):
+    for images, side, channels in ((8, 32, 16), (2, 56, 64), (8, 14, 128), (1, 8, 16)):
         image, weights = (images, side, side, channels), (3, 3, channels, 1)
         how = {"strides": [1, 1, 1, 1], "padding": "SAME"}
         yield from _convolution("DepthwiseConv2dNative", image, weights, image, how)
@@ -165,14 +185,14 @@ def _elementwise(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     for op in _BINARY.split():
         both = lambda raw, x, y, op=op: getattr(raw, op)(x=x, y=y)  # noqa: E731  # one line of a table
         yield KernelCase(op, both, ((size,), (size,)))
-        yield KernelCase(op, both, (rows, (_WIDTH,)))
+        yield KernelCase(op, both, (rows, rows[1:]))
         yield KernelCase(op, both, (rows, (rows[0], 1)))
         yield KernelCase(op, both, ((size,), ()))
     yield KernelCase("AddN", lambda raw, *x: raw.AddN(inputs=list(x)), ((size,),) * 3)
     for op in ("SigmoidGrad", "TanhGrad", "SqrtGrad", "RsqrtGrad"):
         yield KernelCase(op, lambda raw, x, y, op=op: getattr(raw, op)(y=x, dy=y), ((size,), (size,)))
     yield KernelCase("Cast", lambda raw, x: raw.Cast(x=x, DstT="int32"), ((size,),))
-    yield KernelCase("BiasAdd", lambda raw, x, b: raw.BiasAdd(value=x, bias=b), (rows, (_WIDTH,)))
+    yield KernelCase("BiasAdd", lambda raw, x, b: raw.BiasAdd(value=x, bias=b), (rows, rows[1:]))
     yield KernelCase(
         "SelectV2",
         lambda raw, x, y, chosen: raw.SelectV2(condition=chosen, t=x, e=y),
@@ -189,7 +209,7 @@ def _reductions(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     for op in ("Sum", "Mean", "Max"):
         for axis in (0, 1, [0, 1]):
             yield KernelCase(op, lambda raw, x, op=op, axis=axis: getattr(raw, op)(input=x, axis=axis), (rows,))
-        yield KernelCase(op, lambda raw, x, op=op: getattr(raw, op)(input=x, axis=0), ((_FEW, size // _FEW),))
+        yield KernelCase(op, lambda raw, x, op=op: getattr(raw, op)(input=x, axis=0), ((_FEW, max(1, size // _FEW)),))
     yield KernelCase("BiasAddGrad", lambda raw, x: raw.BiasAddGrad(out_backprop=x), (rows,))
     yield KernelCase("L2Loss", lambda raw, x: raw.L2Loss(t=x), ((size,),))
 
@@ -265,6 +285,30 @@ def _arrays(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     )
 
 
+def _numbers() -> Iterator[KernelCase]:
+    """Kernels over eight numbers or less."""
+    size, rows = 8, (2, 4)
+    yield from _elementwise(size, rows)
+    yield from _reductions(size, rows)
+    yield from _by_rows(1, size)
+    yield from _lookups(2 * size, size)
+    yield from _updates(size)
+    yield KernelCase("ConcatV2", lambda raw, x, y: raw.ConcatV2(values=[x, y], axis=0), ((3,), (1,)))
+    yield KernelCase("Pack", lambda raw, x, y: raw.Pack(values=[x, y]), ((), ()))
+    yield KernelCase("Split", lambda raw, x: raw.Split(axis=1, value=x, num_split=2), (rows,))
+    yield KernelCase("Slice", lambda raw, x: raw.Slice(input=x, begin=[1], size=[2]), ((4,),))
+    yield KernelCase(
+        "StridedSlice",
+        lambda raw, x: raw.StridedSlice(input=x, begin=[1], end=[2], strides=[1], shrink_axis_mask=1),
+        ((4,),),
+    )
+    yield KernelCase("Transpose", lambda raw, x: raw.Transpose(x=x, perm=[1, 0]), (rows,))
+    yield KernelCase("Transpose", lambda raw, x: raw.Transpose(x=x, perm=[0, 2, 1, 3]), ((1, 4, 2, 4),))
+    yield KernelCase("Tile", lambda raw, x: raw.Tile(input=x, multiples=[1, 2]), (rows,))
+    yield KernelCase("Pad", lambda raw, x: raw.Pad(input=x, paddings=[[1, 1], [1, 1]]), (rows,))
+    yield KernelCase("Fill", lambda raw, x: raw.Fill(dims=[4], value=x), ((),))
+
+
 def _updates(size: int) -> Iterator[KernelCase]:
     yield KernelCase(
         "ResourceApplyGradientDescent",
@@ -330,6 +374,13 @@ def _images(size: int) -> Iterator[KernelCase]:
         "FusedBatchNormV3",
         lambda raw, x, s, o: raw.FusedBatchNormV3(x=x, scale=s, offset=o, mean=[], variance=[], is_training=True),
         (image, one, one),
+    )
+    yield KernelCase(
+        "FusedBatchNormV3",
+        lambda raw, x, *of: raw.FusedBatchNormV3(
+            x=x, **dict(zip(("scale", "offset", "mean", "variance"), of, strict=True)), is_training=False
+        ),
+        (image, one, one, one, one),
     )
     yield KernelCase(
         "FusedBatchNormGradV3",

@@ -7,8 +7,8 @@ a core has for itself. That takes microseconds, of which a kernel that is timed 
 0061). So a step here has a hundred different kernels, in an order drawn by chance. As in a graph, inputs have just been
 made, and nothing else reads them. Variables were touched a step ago, and outputs live until the step ends.
 
-A step of small tensors stays in these caches. So small kernels have a warm time, too: in steps of few of them, where
-each runs some times in a row between the clocks.
+A step of small tensors stays in these caches. So small kernels have a warm time, too: in steps of few of them. Each
+runs behind another one, as in a graph: eight times in a row it takes half as long (decision 0114).
 
 A clock is TensorFlow's op Timestamp, which ticks in microseconds; no step is traced, as tracing lengthens ops. What is
 between two clocks in a row is taken off. What is left has the kernel and its dispatch. The mean of the shorter half of
@@ -35,18 +35,17 @@ TICK_NS = 1000.0  # of a clock
 WARM_UP = 3  # runs before these: a session's first ones choose and allocate
 _VALUES = (0.1, 2.0)  # of numbers, by chance: what a kernel takes may hang on them
 LONG, SHORT = 1500, 500  # ops in a row, to time one of them
-WARM_BYTES, WARM_MOST = 2**20, 40  # of the inputs of a kernel that is also timed warm; runs that count
-_AGAIN_BYTES, _AGAIN = 2**17, 8  # of all inputs of runs in a row; such runs, at most
+WARM_BYTES, WARM_MOST = 2**20, 150  # of the inputs of a kernel that is also timed warm; runs that count, of ticks
 _GROUP_BYTES, _GROUP = 2**19, 24  # of all inputs of a step whose kernels are warm; its cases, at most
 
 
 def answer(question: bytes) -> bytes:
-    """Time what is asked for: "begin" with `cores`; "time" with `cases` and `warm`.
+    """Time what is asked for: "begin" with `cores`; "time" with `cases`, `warm` and `graph`.
 
     A case is a family and a row of it. `warm` tells whether small ones are timed warm, too. The reply to "begin" has
     TensorFlow's version, and the times of `dispatch` and `step` as (ns, spread). The reply to "time" has `times`, with
     the time warm or None as a third figure, and None for a kernel that this TensorFlow refuses. It also has `refused`,
-    and a GraphDef with the cases as nodes "case0", ....
+    and, where `graph` says so, a GraphDef with the cases as nodes "case0", ....
     """
     facts, _ = child.unpack(question)
     if facts["ask"] == "begin":
@@ -54,7 +53,8 @@ def answer(question: bytes) -> bytes:
     known = cases()
     asked = [known[family][row] for family, row in facts["cases"]]
     times, refused = _timed(asked, facts["cores"], warm=facts["warm"])
-    return child.pack({"times": times, "refused": refused, "cores": facts["cores"]}, [_graph(asked)])
+    graphs = [_graph(asked)] if facts["graph"] else []
+    return child.pack({"times": times, "refused": refused, "cores": facts["cores"]}, graphs)
 
 
 def _begin(cores: Sequence[int]) -> dict[str, Any]:
@@ -109,15 +109,14 @@ def _timed(asked: Sequence[KernelCase], cores: int, *, warm: bool) -> tuple[list
 
 def _measured(tf: Any, asked: Sequence[KernelCase], cores: int, *, warm: bool) -> list[list[float | None]]:
     """Nanoseconds, the spread and, if asked for, the warm time of each case: all in one step, then few at a time."""
-    columns, clocks = _clocked(tf, asked, [1] * len(asked), cores, MOST)
+    columns, clocks = _clocked(tf, asked, cores, MOST)
     clock_ns = statistics.mean(_shorter_half(column)[0] for column in clocks)
     found: list[list[float | None]] = [[*_typical(column, clock_ns), None] for column in columns]
     for rows in _groups(asked) if warm else ():
-        runs = [_again(asked[row]) for row in rows]
-        columns, clocks = _clocked(tf, [asked[row] for row in rows], runs, cores, WARM_MOST)
+        columns, clocks = _clocked(tf, [asked[row] for row in rows], cores, WARM_MOST)
         clock_ns = statistics.mean(map(_mostly, clocks))
-        for row, column, count in zip(rows, columns, runs, strict=True):
-            found[row][2] = max(1.0, (_mostly(column) - clock_ns) / count)
+        for row, column in zip(rows, columns, strict=True):
+            found[row][2] = max(1.0, _mostly(column) - clock_ns)
     return found
 
 
@@ -126,8 +125,8 @@ def _groups(asked: Sequence[KernelCase]) -> list[list[int]]:
     found: list[list[int]] = []
     held = 0
     for row in sorted(range(len(asked)), key=lambda row: (_bytes(asked[row]), row)):
-        nbytes = _bytes(asked[row]) * _again(asked[row])
-        if _bytes(asked[row]) > WARM_BYTES:
+        nbytes = _bytes(asked[row])
+        if nbytes > WARM_BYTES:
             break
         if not found or held + nbytes > _GROUP_BYTES or len(found[-1]) == _GROUP:
             found.append([])
@@ -142,15 +141,10 @@ def _bytes(case: KernelCase) -> int:
     return 4 * sum(math.prod(shape) for shape in (*case.shapes, *case.held))
 
 
-def _again(case: KernelCase) -> int:
-    """How often a warm kernel runs between two clocks."""
-    return min(_AGAIN, max(1, _AGAIN_BYTES // max(1, _bytes(case))))
-
-
 def _clocked(
-    tf: Any, asked: Sequence[KernelCase], counts: Sequence[int], cores: int, most: int
+    tf: Any, asked: Sequence[KernelCase], cores: int, most: int
 ) -> tuple[list[list[float]], list[list[float]]]:
-    """The nanoseconds of each case, run so often in a row, and those of two clocks in a row behind it, in each step."""
+    """The nanoseconds of each case, and those of two clocks in a row behind it, in each step."""
     v1 = tf.compat.v1
     with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
         given = [_inputs(tf, case, row) for row, case in enumerate(asked)]
@@ -158,15 +152,11 @@ def _clocked(
         with tf.control_dependencies([one for _, inputs in given for one in inputs if one.dtype != tf.resource]):
             last = tf.no_op()
         clocks, outputs = [], []
-        for case, (_, inputs), count in zip(asked, given, counts, strict=True):
-            fresh = []
-            for _ in range(count):
-                copies, last = _copied(tf, case, inputs, last)
-                fresh.append(copies)
+        for case, (_, inputs) in zip(asked, given, strict=True):
+            copies, last = _copied(tf, case, inputs, last)
             before, last = _after(tf, last, tf.timestamp)
-            for copies in fresh:
-                made, last = _after(tf, last, partial(case.make, tf.raw_ops, *copies, **case.values))
-                outputs += [made] if hasattr(made, "op") else []
+            made, last = _after(tf, last, partial(case.make, tf.raw_ops, *copies, **case.values))
+            outputs += [made] if hasattr(made, "op") else []
             after, last = _after(tf, last, tf.timestamp)
             again, last = _after(tf, last, tf.timestamp)
             clocks += [before, after, again]

@@ -41,6 +41,10 @@ def work(instance: ShapedOp) -> OpWork:
         ("Mul", ((64, 64), (64,)), (64, 64), "broadcasting"),
         ("Mul", ((64, 64), ()), (64, 64), "by a number"),
         ("Mul", ((), ()), (), ""),
+        ("Mul", ((64, 64), (64, 1)), (64, 64), "broadcasting columns"),
+        ("Mul", ((1, 64), (64,)), (1, 64), ""),
+        ("Mul", ((64, 64), (1, 1)), (64, 64), "by a number"),
+        ("FusedBatchNormV3", ((2, 8, 8, 16), *((16,),) * 4), (2, 8, 8, 16), ""),
         ("Sum", ((64, 32), (1,)), (64,), ""),
         ("Sum", ((1024, 32), (1,)), (32,), "outer"),
         ("Sum", ((64, 32), (1,)), (1, 32), "outer few"),
@@ -58,6 +62,12 @@ def test_a_kernel_that_takes_another_time_at_equal_counts_is_told_apart(
     op: str, shapes: Shapes, result: tuple[int, ...], told: str
 ) -> None:
     assert work(shaped(op, shapes, result)).variant == told
+
+
+def test_a_normalisation_by_given_statistics_is_told_apart() -> None:
+    shapes = ((2, 8, 8, 16), *((16,),) * 4)
+    given = shaped("FusedBatchNormV3", shapes, shapes[0], is_training=AttrValue(b=False))
+    assert work(given).variant == "in inference"
 
 
 @pytest.mark.parametrize(
@@ -127,3 +137,6 @@ def test_a_profile_prices_an_einsum_by_its_product_and_its_transposes() -> None:
     assert pricing.price("Einsum", work(einsum("ij->ji", (64, 256), (256, 64))))[0] == pytest.approx(
         2 * 4 * 64 * 256 / 5
     )
+    measured = [replace(one, op="Einsum", ns=2 * one.ns) for one in made().kernels if one.op == "MatMul"]
+    of_its_own = Pricing(replace(made(), kernels=(*made().kernels, *measured)), 1)
+    assert of_its_own.price("Einsum", plain)[0] == pytest.approx(2 * of_product[0], rel=0.05)

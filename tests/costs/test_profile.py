@@ -33,6 +33,7 @@ from simulator.execution.interval import interval
 from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Graph
 from simulator.graph.handing_on import handed_on
+from simulator.graph.messages import AttrValue
 from simulator.graph.traversal import loop_depths
 from tests.execution.cases import assigned
 from tests.execution.loops.cases import begun, counting
@@ -113,6 +114,22 @@ def test_reading_a_variable_takes_longer_than_handing_on_and_both_more_beside_br
     assert costs.run_ns[1:3, 0].tolist() == [reads, hands_on]
 
 
+def test_a_transpose_that_moves_nothing_takes_more_than_an_identity() -> None:
+    """Its order is joined from the axes that stay and those that a Tensordot sums; 3.2 dispatches of 150 ns."""
+    rows = Rows()
+    rows.add("x", "Placeholder", **typed("Placeholder", (8, 8, 8)))
+    for name, *numbers in (("stay", 0, 1), ("summed", 2), ("axis", 0)):
+        value = AttrValue()
+        value.tensor.dtype = INT32
+        value.tensor.int_val.extend(numbers)
+        value.tensor.tensor_shape.dim.add(size=len(numbers))
+        rows.add(name, "Const", value=value, dtype=type_attr(INT32), _output_shapes=shapes_attr((len(numbers),)))
+    rows.add("order", "ConcatV2", ["stay", "summed", "axis"], T=type_attr(INT32), N=AttrValue(i=2))
+    rows.add("y", "Transpose", ["x", "order"], T=type_attr(), _output_shapes=shapes_attr((8, 8, 8)))
+    costs = estimate(rows.built(), load_cluster("worker=1"), made())
+    assert costs.run_ns[-1, 0] == 480
+
+
 def test_a_profile_is_read_as_it_was_written(tmp_path: Path) -> None:
     first = made(cores=2)
     first.write(tmp_path / "host.toml")
@@ -153,8 +170,8 @@ ROW = '["MatMul", 1, '
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('simviz = "profile 2"', 'simviz = "profile 1"', "of another version of simviz; make a new one"),
-        ('simviz = "profile 2"', 'simviz = "result 1"', "does not say simviz"),
+        ('simviz = "profile 3"', 'simviz = "profile 2"', "of another version of simviz; make a new one"),
+        ('simviz = "profile 3"', 'simviz = "result 1"', "does not say simviz"),
         ("cache_bytes = 2097152", "cache_bytes = 0", "not a number of bytes"),
         ("cache_bytes = 2097152", "", "'cache_bytes' is missing"),
         ("cores = 1", "cores = 0", "not a number of cores"),

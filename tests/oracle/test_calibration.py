@@ -25,7 +25,7 @@ from viz.command.cli import main
 pytestmark = pytest.mark.tensorflow
 
 FEW = 2  # kernels per family
-ONES = {"products": 3, "convolutions": 54, "memory": 121}  # enough for one of each op
+ONES = {"products": 3, "convolutions": 54, "memory": 127, "numbers": 100}  # enough for one of each op
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_the_command_writes_a_profile_of_this_machine_that_prices_a_graph(
     product = next(one for one in profile.kernels if one.op == "MatMul")
     assert (product.m, product.k, product.n, product.flops) == (16, 16, 16, 2 * 16**3)
     assert (profile.figures.keys() == FIGURES.keys()) == (cores > 1)
-    assert "one core: round 1 of 2, 0 of 3 steps of kernels" in said
+    assert "one core: round 1 of 2, 0 of 4 steps of kernels" in said
     assert len(read_profile(tmp_path / "host.toml").kernels) == len(profile.kernels)
 
 
@@ -77,7 +77,8 @@ def test_every_kernel_is_one_that_tensorflow_runs() -> None:
         ask(child.pack({"ask": "begin", "cores": sorted(os.sched_getaffinity(0))[:1]}), 120)
         for family, known in cases().items():
             count = min(len(known), ONES[family])
-            question = {"ask": "time", "cases": [(family, row) for row in range(count)], "cores": 1, "warm": True}
+            rows = [(family, row) for row in range(count)]
+            question = {"ask": "time", "cases": rows, "cores": 1, "warm": True, "graph": True}
             told, (graph,) = child.unpack(ask(child.pack(question), 300))
             assert told["refused"] == []
             assert all(ns > 0 and spread >= 0 for ns, spread, _ in told["times"])
@@ -141,18 +142,24 @@ def test_the_shortest_time_of_all_rounds_counts(monkeypatch: pytest.MonkeyPatch)
     said: list[str] = []
 
     def answer(
-        ask: object, of: Sequence[tuple[str, int]], cores: int, dispatch_ns: float, *, warm: bool
-    ) -> list[KernelTime | None]:
+        ask: object,
+        of: Sequence[tuple[str, int]],
+        cores: int,
+        counted: dict[tuple[str, int], KernelTime | None],
+        *,
+        warm: bool,
+    ) -> list[list[float | None] | None]:
         asked.append([row for _, row in of])
         warmed.append(warm)
         taken = [next(times[row]) for row in asked[-1]]
-        return [None if ns is None else _taking(ns) for ns in taken]
+        counted.update({case: _taking(0.0) for case in of})
+        return [None if ns is None else [ns, 0.0, None] for ns in taken]
 
     monkeypatch.setattr(calibration, "AT_ONCE", 2)
     monkeypatch.setattr(calibration, "cases", lambda: {"products": cases()["products"][:3]})
     monkeypatch.setattr(calibration, "_asked", answer)
-    found = calibration._kernels(lambda message, timeout_s: message, 1, 100.0, "one core", said.append)
-    assert [one.ns for one in found] == [5, 8]
+    found = calibration._kernels(lambda message, timeout_s: message, 1, 2, 4.0, "one core", said.append, {})
+    assert [(one.ns, one.cores) for one in found] == [(5, 1), (8, 1)]
     assert warmed == [False, False, True, True]  # small kernels are timed warm in the last round
     assert [len(of) for of in asked] == [2, 1] * calibration.ROUNDS
     assert all(sorted(asked[at] + asked[at + 1]) == [0, 1, 2] for at in range(0, len(asked), 2))
@@ -188,9 +195,8 @@ def test_small_kernels_are_timed_warm_in_steps_that_stay_in_the_cache() -> None:
     small = [row for row, case in enumerate(every) if kernel_times._bytes(case) <= kernel_times.WARM_BYTES]
     assert sorted(row for group in groups for row in group) == small
     for group in groups:
-        held = sum(kernel_times._bytes(every[row]) * kernel_times._again(every[row]) for row in group)
+        held = sum(kernel_times._bytes(every[row]) for row in group)
         assert len(group) == 1 or (held <= 2**19 and len(group) <= 24)
-        assert all(1 <= kernel_times._again(every[row]) <= 8 for row in group)
 
 
 def test_a_core_has_a_cache_of_some_size() -> None:

@@ -107,18 +107,23 @@ def cold_parts(
 _SHARE = 0.1  # of the cache: kernels of so many bytes in the mean run half cold
 
 # What an op takes that hands on, in dispatches of an Identity, by rows of 1,500 such ops in a session of TensorFlow
-# 2.21; others take one. One of a variable or an array looks it up and locks it. Siblings of what was measured are
-# likened to it.
+# 2.21, less their constants; others take one. One of a variable or an array looks it up and locks it. Siblings of what
+# was measured are likened to it.
 _DISPATCHES: Mapping[str, float] = {
     op: dispatches
     for dispatches, ops in (
         (0.3, "VarHandleOp Const"),
+        (1.4, "EnsureShape IdentityN"),
         (2.2, "ReadVariableOp Reshape ExpandDims"),
+        (2.4, "Sum Prod Max Min Mean All Any"),  # these and those below where they hand their input on
+        (2.6, "Split Unpack"),
         (2.8, "Squeeze"),
-        (3.2, "Shape ShapeN Size Rank"),
+        (3.2, "Shape ShapeN Size Rank Transpose Tile BroadcastTo Pad PadV2 MirrorPad SplitV"),
         (4.1, "TensorListGetItem TensorArrayReadV3"),
+        (5.8, "Slice Bitcast"),
         (6.5, "StackPushV2 StackPopV2 StackPush StackPop"),
         (7.4, "TensorListSetItem TensorArrayWriteV3 TensorListPushBack TensorListPopBack"),
+        (8.0, "StridedSlice"),
     )
     for op in ops.split()
 }
