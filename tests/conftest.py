@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -26,8 +26,9 @@ from tests.oracle import forking, staying
 TESTS = Path(__file__).parent
 # The machines that run these are shared: a slow example is no failure. Derandomised, so that a run can be repeated;
 # `pytest --hypothesis-profile=long` searches further and at random.
+USUAL = 25  # examples of a law that says no number
 settings.register_profile(
-    "default", max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "default", max_examples=USUAL, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("long", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
@@ -70,6 +71,18 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Let a profile multiply the examples of laws that say a number of their own, which hypothesis takes as it is."""
+    usual = settings.default
+    times = usual.max_examples // USUAL if usual else 1
+    for law in {item.function for item in items if isinstance(item, pytest.Function) and times > 1}:
+        own = getattr(law, "_hypothesis_internal_use_settings", None)
+        if own is not None and own != usual:
+            law._hypothesis_internal_use_settings = settings(
+                own, max_examples=times * own.max_examples, derandomize=False
+            )
 
 
 @pytest.fixture(scope="session", autouse=True)
