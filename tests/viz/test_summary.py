@@ -10,6 +10,7 @@ from tests.strategies import Rows, shapes_attr, type_attr
 from tests.viz.scenes import crashed, example, hostile, loop, trained
 from viz import run
 from viz.command.summary import LINES, WIDTH, summarise
+from viz.difference.scene_outline import outline
 from viz.scene import Scene
 
 WRITTEN = ["ps_training.html", "/a/very/long/path/" * 20 + "plan.trace.json", "plan.svg", "plan.pdf"]
@@ -83,6 +84,19 @@ def test_one_node_runs_in_the_singular() -> None:
     found = run(made.built(), cluster="2cpu")
     for said in (found.summary(), found.summary(verbose=True)):
         assert "1 of 1 node runs in a step" in said
+
+
+def test_long_names_leave_room_for_figures() -> None:
+    step, training = example(), trained()
+    named = [
+        replace(one, title="a" * 200, label="b" * 200, cluster=replace(one.cluster, name="c" * 200))
+        for one in (step, training)
+    ]
+    outlined = replace(outline(step), circumstances={"batch": "1" * 99}, label="b" * 200)
+    lines = summarise(replace(named[0], against=outlined)).splitlines()
+    lines += summarise(replace(named[1], against=named[1])).splitlines()
+    for words in ("112 of 224 nodes run", "5 devices; placed by", "as long, ", "training async", "examples/s as well"):
+        assert any(words in line for line in lines), words
 
 
 def test_every_fact_is_there_on_request() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from simulator.execution.simulate import unsized_transfers
 from simulator.units import show_bytes, show_figure, show_nanos, show_share
 from simulator.wording import counted, ending, printable, some
 from viz import agreement, figures, training_figures
-from viz.difference.difference import difference, headline
+from viz.difference.difference import NARROW, difference, headline
 from viz.difference.trainings import sentences, training_difference
 from viz.figures import LateRow, counts
 from viz.formats.output import remark
@@ -102,7 +103,7 @@ def _step_line(scene: Scene) -> str:
     runs = int(np.count_nonzero(scene.step.runs))
     fetched = f"; fetches {some([ending(name, 24) for name in scene.step.fetches], 2)}" if scene.step.fetches else ""
     whose = "" if scene.training is None else f" of {_client(scene.training)}"
-    return f"{scene.title}: {_of(runs, len(scene.graph), 'node')} in a step{whose}{fetched}."
+    return f"{ending(scene.title)}: {_of(runs, len(scene.graph), 'node')} in a step{whose}{fetched}."
 
 
 def _dropped(count: int) -> str:
@@ -117,7 +118,7 @@ def _of(running: int, whole: int, noun: str) -> str:
 def _cluster_line(scene: Scene) -> str:
     cluster = scene.cluster
     tasks = f"{counted(len(cluster.tasks), 'task')}, " if len(cluster.tasks) > 1 else ""
-    return f"Cluster {cluster.name}: {tasks}{counted(len(cluster), 'device')}; {_placed_by(scene)}."
+    return f"Cluster {ending(cluster.name)}: {tasks}{counted(len(cluster), 'device')}; {_placed_by(scene)}."
 
 
 def _placed_by(scene: Scene) -> str:
@@ -169,10 +170,11 @@ def _difference_lines(scene: Scene) -> Iterator[_Line]:
     Of trainings it says what differs between these.
     """
     if (trainings := training_difference(scene)) is not None:
-        said = sentences(trainings)
+        first, second = (ending(name, NARROW) for name in trainings.names)
+        said = sentences(replace(trainings, names=(first, second)))
         yield from (_Line(0 if not row else 3, text) for row, text in enumerate(said))
     elif (found := difference(scene)) is not None:
-        yield _Line(1, headline(found))
+        yield _Line(1, headline(found, narrow=True))
         yield from (_Line(1, f"  {part}.") for part in found.explanation(REASONS))
 
 
@@ -311,7 +313,8 @@ def _assumed_line(scene: Scene) -> str:
 def _training_lines(scene: Scene, trained: Trained) -> Iterator[_Line]:
     found = trained.answers
     what = f"training {training_figures.regime(trained)}, {training_figures.size(trained)}"
-    yield _Line(0, f"{scene.title} on {scene.cluster.name}: {what}; {trained.replication}.")
+    title, cluster = (ending(name, NARROW) for name in (scene.title, scene.cluster.name))
+    yield _Line(0, f"{title} on {cluster}: {what}; {trained.replication}.")
     yield _Line(0, _rate_line(trained))
     yield _Line(1, trained.unsized.cure)
     yield _Line(4, f"Step times: {training_figures.quantiles(trained)}.")
