@@ -406,8 +406,9 @@ def _difference(scene: Scene) -> Iterator[str]:
     crossing = [f"{ending(one.tensor)}: {_from_to(one.nbytes)}, {_transfers(one.times)}" for one in found.crossings]
     links = sorted(found.links, key=lambda one: -abs(one.nbytes[1] - one.nbytes[0]))
     used = [f"{one.link}: {_from_to(one.nbytes)}" for one in links if one.nbytes[0] != one.nbytes[1]]
+    least = [one.least for one in found.unsized]
     peaks = [
-        f"{short.get(one.device, one.device)}: {_from_to(one.peak_bytes)}"
+        f"{short.get(one.device, one.device)}: {_from_to(one.peak_bytes, least)}"
         for one in sorted(found.devices, key=lambda one: -abs(one.peak_bytes[1] - one.peak_bytes[0]))
         if one.peak_bytes[0] != one.peak_bytes[1]
     ]
@@ -416,12 +417,18 @@ def _difference(scene: Scene) -> Iterator[str]:
         yield f"  {what:<8} and {len(lines) - MOST_CHANGES} more in --json" if len(lines) > MOST_CHANGES else ""
 
 
-def _from_to(nbytes: tuple[int, int]) -> str:
-    return f"{show_bytes(nbytes[1])} instead of {show_bytes(nbytes[0])}"
+def _from_to(nbytes: tuple[int, int], marks: Sequence[str] = ("", "")) -> str:
+    """Both sizes, each behind its mark; where they look alike, by how much they differ."""
+    before, after = (f"{mark}{show_bytes(size)}" for mark, size in zip(marks, nbytes, strict=True))
+    change = nbytes[1] - nbytes[0]
+    if change and before == after:
+        return f"{after}, {show_bytes(abs(change))} {'more' if change > 0 else 'less'} than before"
+    return f"{after} instead of {before}" if change else f"{after} as before"
 
 
 def _transfers(times: tuple[int, int]) -> str:
-    return f"{counted(times[1], 'transfer')} instead of {times[0]:,}"
+    same = times[0] == times[1]
+    return f"{counted(times[1], 'transfer')} {'as before' if same else f'instead of {times[0]:,}'}"
 
 
 def _search(scene: Scene) -> Iterator[str]:

@@ -229,9 +229,9 @@ def sentences(found: TrainingDifference) -> list[str]:
         that, this = (one.least for one in found.unsized)
         took = f"{this}{show_nanos(after)} instead of {that}{show_nanos(before)}"
         lines.append(f"A worker begins a step every {took}: {', '.join(said)}.")
-    was, now = found.values.get("mean staleness", (0, 0))
-    if was != now:
-        lines.append(f"Staleness is {now or 0:.3g} on average instead of {was or 0:.3g}.")
+    stale, fresh = (f"{value or 0:.3g}" for value in found.values.get("mean staleness", (0, 0)))
+    if stale != fresh:
+        lines.append(f"Staleness is {fresh} on average instead of {stale}.")
     for what in ("dropped gradient", "lost update"):
         was, now = found.values.get(f"{what}s", (0, 0))
         if was != now:
