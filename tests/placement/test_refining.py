@@ -12,7 +12,7 @@ import pytest
 
 from placement import refine
 from placement.refining import NOISE, ROUNDS, SEEN
-from simulator import choose_step, load, load_cluster
+from simulator import SimulationOptions, choose_step, load, load_cluster
 from simulator.costs.table import MEASURED
 from simulator.errors import OracleError, SimvizError
 from simulator.graph.graph import Graph
@@ -81,6 +81,8 @@ def test_a_bad_input_is_refused_before_or_by_tensorflow() -> None:
     step = choose_step(graph)
     with pytest.raises(SimvizError, match="0 rounds: give a number of at least 1"):
         refine(graph, CLUSTER, step=step, rounds=0)
+    with pytest.raises(SimvizError, match="processes know no priorities"):
+        refine(graph, CLUSTER, step=step, options=SimulationOptions(order="priority"))
     with pytest.raises(OracleError, match="has GPUs, and a cluster of local processes has CPUs alone"):
         refine(graph, load_cluster("2gpu"), step=step)
     with pytest.raises(OracleError, match="would need 20 processes, and 16 are the most"):
