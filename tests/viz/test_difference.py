@@ -227,6 +227,7 @@ def test_runs_are_told_apart_by_what_differs() -> None:
     one = outline(example())
     heft = replace(one, algorithm="heft")
     assert compare(one, one).names == ("the first run", "the second run")
+    assert compare(replace(one, label="plain"), one).names == ("plain", "this run")  # as --against asks
     assert compare(one, heft).names == ("requested", "heft")
     assert compare(one, replace(one, cluster="4gpu")).names == (one.cluster, "4gpu")
     assert compare(one, replace(heft, cluster="4gpu")).names == (f"requested on {one.cluster}", "heft on 4gpu")

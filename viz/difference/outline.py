@@ -93,7 +93,12 @@ def _told_apart(a: Outline, b: Outline) -> tuple[str, str]:
         return f"{a.algorithm} on {a.cluster}", f"{b.algorithm} on {b.cluster}"
     if a.algorithm != b.algorithm:
         return a.algorithm, b.algorithm
-    return (a.cluster, b.cluster) if a.cluster != b.cluster else ("the first run", "the second run")
+    return (a.cluster, b.cluster) if a.cluster != b.cluster else alike(a.label)
+
+
+def alike(label: str) -> tuple[str, str]:
+    """The names of runs that differ in neither; the first one has a label where --against asks for it beside this."""
+    return "the first run", "this run" if label else "the second run"
 
 
 def unlike(a: Outline, b: Outline) -> Mapping[str, tuple[str, str]]:

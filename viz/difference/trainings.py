@@ -25,6 +25,7 @@ from simulator.units import Nanos, show_figure, show_nanos, show_share
 from simulator.wording import counted, repr_of
 from viz import training_figures
 from viz.difference.explanation import by_run, signed_nanos
+from viz.difference.outline import alike
 from viz.scene import Scene, Trained
 
 Number: TypeAlias = float | int | None
@@ -143,7 +144,7 @@ def names(a: Scene, b: Scene) -> tuple[str, str]:
     """The runs in sentences: by labels, else by regime, asked algorithm or cluster, as far as these differ."""
     both = [(_regime(one), one.assignment.asked, one.cluster.name) for one in (a, b)]
     differ = [pair for pair in zip(*both, strict=True) if pair[0] != pair[1]]
-    first, second = differ[0] if differ else ("the first run", "the second run")
+    first, second = differ[0] if differ else alike(a.label)
     return a.label or first, b.label or second
 
 
