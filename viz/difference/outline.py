@@ -167,6 +167,10 @@ class _Reader:
             raise SimvizError(
                 f"{self._path} is a result of format {str(top.get('format'))[:40]}, and 1 is read here; {_REMAKE}"
             )
+        if "compared" in top:
+            raise SimvizError(
+                f"{self._path} is a table of --compare, which holds no placement; name the result of a run"
+            )
         if "critical" not in top or "links" not in top:
             raise SimvizError(f"{self._path}: an older version wrote this result, without a critical path; {_REMAKE}")
         path = tuple(self._part(one) for one in self._list(top, "critical"))
