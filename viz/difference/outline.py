@@ -209,7 +209,8 @@ class _Reader:
             name: tuple(shape) for name, shape in fed.items() if isinstance(shape, list) and all(map(is_whole, shape))
         }
         simulation = self._table(top.get("simulation", {}), "simulation")
-        return circumstances(fetches, shapes, simulation, self._facts(step), self._made(top))
+        fits = top["out_of_memory"] is None if "out_of_memory" in top else None
+        return circumstances(fetches, shapes, simulation, self._facts(step), self._made(top), fits)
 
     def _made(self, top: Mapping[str, Any]) -> Mapping[str, str]:
         """The training, the microbatches and the sources of times in the file; older versions do not say them."""

@@ -237,6 +237,8 @@ def sentences(found: TrainingDifference) -> list[str]:
         was, now = found.values.get(f"{what}s", (0, 0))
         if was != now:
             lines.append(f"{counted(int(now or 0), what)} instead of {int(was or 0):,}.")
+    if found.runs[0].out_of_memory is not None:  # of the other one its own summary says it
+        lines.append(f"{found.names[0]} runs out of memory.")
     lines += _waits(found)
     if found.bottlenecks[0] != found.bottlenecks[1]:
         (first, second), (that, this) = found.names, (held or "nothing that was tried" for held in found.bottlenecks)
