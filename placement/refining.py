@@ -121,13 +121,15 @@ def refine(
     after so many rounds. `soft`, `flavour` and `effort` are those of `place`. A round runs for about `seconds`, and may
     take `timeout_s`. Fed tensors get made-up values. The graph is executed: refine only graphs that you trust.
 
-    No process and no port outlives the call. Raises OracleError if TensorFlow is missing or does not run the step, and
-    as `place` does. `say` gets a phrase for each part of a round.
+    No process and no port outlives the call. Raises OracleError if TensorFlow is missing or does not run the step,
+    SimvizError for the order "priority", and as `place` does. `say` gets a phrase for each part of a round.
     """
     if rounds < 1:
         raise SimvizError(f"{rounds} rounds: give a number of at least 1")
     known = base = estimate(graph, cluster) if costs is None else costs
     options = options or SimulationOptions(order="tensorflow")
+    if options.order == "priority":  # a later plan may have no priorities
+        raise SimvizError('Real processes know no priorities; choose the order "tensorflow".')
     done: list[Round] = []
     measured: list[MeasuredTimes] = []
 

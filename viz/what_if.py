@@ -81,7 +81,9 @@ class WhatIf:
         cells = [_cells(row, self.unsized) for row in shown if row.makespan_ns is not None]
         table = aligned([HEAD, *cells]) if cells else []
         refused = [f"{row.what} {row.after}: {row.refused.partition('. ')[0]}" for row in shown if row.refused]
-        rest = list(dict.fromkeys(row.what for row in self.rows if row not in shown))
+        told = {row.what for row in shown}
+        left = [row for row in self.rows if row not in shown]
+        rest = list(dict.fromkeys(f"{row.what} ({row.before})" if row.what in told else row.what for row in left))
         known = ", as far as sizes are known" if self.unsized.tensors else ""
         little = [f"Less than {LEAST_SHARE:.2%} changes with {some(rest)}{known}."] if rest else []
         sizes = [f"{self.unsized.sentences}."] if self.unsized.tensors else []

@@ -188,7 +188,10 @@ class PlacementEnv(gymnasium.Env[Observation, np.int64]):
 
 
 def judged(course: Course, plan: Plan) -> tuple[float, dict[str, Any]]:
-    """The reward of a plan, with its makespan, that of `single`, and the bytes that devices lack, by the event loop."""
+    """The reward of a plan by the event loop, with its makespan, that of `single`, and the bytes that devices lack.
+
+    `refused` says why a plan can't run; "" where it can.
+    """
     problem = course.problem
     device = np.array(plan.device, np.int32)[problem.constraints.group]
     taken: Nanos = NEVER
@@ -197,15 +200,21 @@ def judged(course: Course, plan: Plan) -> tuple[float, dict[str, Any]]:
         found = evaluate_with_peaks(problem.prepared, device[None], flavour=problem.flavour, threads=1)
         taken = int(found.makespan_ns[0])
         lacking = int(np.maximum(found.peak_bytes[0] - np.array(problem.capacity), 0).sum())
-    except (ClusterError, InfeasibleError):  # no route, or control flow is moved to a device without a kernel for it
-        pass
-    if taken >= NEVER:
+        refused = "" if taken < NEVER else "a value has no route to a device that reads it"
+    except (ClusterError, InfeasibleError) as error:  # no route, or control flow moves an op to where it has no kernel
+        refused = str(error)
+    if refused:
         reward = PENALTY
     elif lacking:
         reward = LEAST + (PENALTY - LEAST) * min((1 + lacking / max(sum(problem.capacity), 1)) / 2, 1.0)
     else:
         reward = max(log(course.base_ns / max(taken, 1)), LEAST)
-    return reward, {"makespan_ns": taken, "single_ns": course.base_ns, "lacking_bytes": lacking}
+    return reward, {
+        "makespan_ns": taken,
+        "single_ns": course.base_ns,
+        "lacking_bytes": lacking,
+        "refused": refused,
+    }
 
 
 def _question(given: Question | Problem) -> Question:

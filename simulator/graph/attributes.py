@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from types import MappingProxyType
 
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.tensors import SHAPES
 
 COLOCATION, COLOCATED = "_class", b"loc:@"  # the key, and what stands before each name
-NO_ATTRS: Attrs = MappingProxyType({})
+NO_ATTRS: Attrs = {}  # nobody writes into it; a MappingProxyType could not be pickled with its graph
 SCALAR = TensorShapeProto()
 _UNKNOWN = TensorShapeProto(unknown_rank=True)
 

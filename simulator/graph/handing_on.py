@@ -4,8 +4,12 @@ The kernels set their outputs from the input in a sum over axes of one element, 
 do so in a tile of one copy, and for whole rows from a first to a last. Sources, in tensorflow/core/kernels:
 reduction_ops_common.h, transpose_op.cc, tile_ops.cc, broadcast_to_op.h, slice_op.cc, strided_slice_op.cc, split_op.cc,
 split_v_op.cc, unpack_op.cc, pack_op.cc, pad_op.cc, mirror_pad_op.cc, cast_op.cc, aggregate_ops.cc; for rows,
-framework/tensor.h (IsInnerDimsSizeAligned). A kernel is taken to run where a shape or an order is unknown, unless it
-hands on inputs of any shape. Such inputs are the only summand, the only part, and that of a cast to the same type.
+framework/tensor.h (IsInnerDimsSizeAligned).
+
+A side of unknown size counts as one of many elements, equal to other such sides, as times are lower bounds then. A
+kernel is taken to run where a rank or an order is unknown, unless the op hands on inputs of any shape. Such inputs are
+the only summand, the only part, and that of a cast to the same type. So is the input of a sum over who knows how many
+axes.
 
 A read of a variable hands its buffer on. Where some op takes or changes rows of the variable, each read from then on
 copies all of it (kernels/resource_variable_ops.cc, EnsureSparseVariableAccess of training_op_helpers.h).
@@ -23,7 +27,7 @@ import numpy as np
 from simulator.columns import Ids, ids
 from simulator.graph.const_values import constant
 from simulator.graph.dataflow import values_in
-from simulator.graph.dtypes import RESOURCE, base
+from simulator.graph.dtypes import RESOURCE, SIZE, base
 from simulator.graph.graph import Attrs, Graph, Shape
 
 NONE, COPIED = -1, -2  # of `handed_on`: as the op always does; its output is a copy of what such ops hand on
@@ -32,8 +36,11 @@ _CARRIERS = frozenset(("Identity", "Enter", "RefEnter"))  # between a constant a
 _MOST_CARRIERS = 8
 
 
+_MANY = _ALIGNED_BYTES * 1_000_003  # the elements of a side of unknown size: as no known one has, in whole rows
+
+
 class _Op(NamedTuple):
-    """An op whose shapes are known."""
+    """An op whose ranks are known, with `_MANY` for an unknown side."""
 
     taken: Shape  # of the input that may be handed on
     given: tuple[Shape, ...]
@@ -103,17 +110,21 @@ _BY_ROWS = re.compile(r"Resource(Gather(Nd)?|Scatter\w+|SparseApply\w+|StridedSl
 def _op(graph: Graph, node: int, taken: Sequence[int], slot: int, given: range) -> _Op | None:
     if len(taken) <= slot or not given:
         return None
-    mine, made = graph.tensor_shape[taken[slot]], graph.tensor_shape[given.start : given.stop]
-    known = [shape for shape in made if shape is not None and -1 not in shape]
-    if mine is None or -1 in mine or len(known) < len(made):
+    mine, *made = (_sides(graph.tensor_shape[tensor]) for tensor in (taken[slot], *given))
+    known = [shape for shape in made if shape is not None]
+    if mine is None or len(known) < len(made):
         return None
     return _Op(
         taken=mine,
         given=tuple(known),
-        row_bytes=int(graph.tensor_bytes[taken[slot]]) // max(mine[0], 1) if mine else 0,
+        row_bytes=SIZE.get(base(int(graph.tensor_dtype[taken[slot]])), 0) * prod(mine[1:]) if mine and mine[0] else 0,
         attrs=graph.attrs[node],
         constant=lambda at: _constant(graph, taken[at]) if at < len(taken) else None,
     )
+
+
+def _sides(shape: Shape | None) -> Shape | None:
+    return None if shape is None else tuple(_MANY if side < 0 else side for side in shape)
 
 
 def _constant(graph: Graph, tensor: int) -> Sequence[float] | None:
@@ -150,7 +161,8 @@ def _transposed(op: _Op) -> bool:
     sizes = [size for size in op.taken if size != 1]
     order = op.constant(1)
     if order is None:  # axes of different sizes show their order
-        return sizes == [size for size in op.given[0] if size != 1] and len(set(sizes)) == len(sizes)
+        told = [size for size in sizes if size != _MANY]
+        return sizes == [size for size in op.given[0] if size != 1] and len(set(told)) == len(told)
     axes = [int(axis) % len(op.taken) for axis in order]
     moved = [axis for axis in axes if op.taken[axis] != 1]
     return moved == sorted(moved)
@@ -205,8 +217,18 @@ def _of_same_type(graph: Graph, taken: Sequence[int], given: range) -> bool:
     return base(int(graph.tensor_dtype[taken[0]])) == base(int(graph.tensor_dtype[given.start]))
 
 
+def _over_any(graph: Graph, taken: Sequence[int], given: range) -> bool:
+    """There may be no axes: neither their number nor the sizes of input and output tell."""
+    axes = graph.tensor_shape[taken[1]] if len(taken) > 1 else ()
+    if axes is not None and -1 not in axes:
+        return False
+    mine, made = graph.tensor_shape[taken[0]], graph.tensor_shape[given.start]
+    return mine is None or made is None or (len(mine) == len(made) and -1 in (*mine, *made))
+
+
+_REDUCING = ("Sum", "Prod", "Max", "Min", "Mean", "All", "Any")
 _RULES: Mapping[str, tuple[int, Callable[[_Op], bool]]] = {  # op -> the input that may be handed on, and when it is
-    **dict.fromkeys(["Sum", "Prod", "Max", "Min", "Mean", "All", "Any"], (0, _reduced)),
+    **dict.fromkeys(_REDUCING, (0, _reduced)),
     **dict.fromkeys(["Tile", "BroadcastTo", "Pad", "PadV2", "MirrorPad"], (0, _same)),
     "Transpose": (0, _transposed),
     "Slice": (0, _sliced),
@@ -221,6 +243,7 @@ _OF_ANY_SHAPE: Mapping[str, tuple[int, Callable[[Graph, Sequence[int], range], b
     "Split": (1, _whole),
     "SplitV": (0, _whole),
     "Cast": (0, _of_same_type),
+    **dict.fromkeys(_REDUCING, (0, _over_any)),
 }
 
 

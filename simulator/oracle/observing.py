@@ -19,12 +19,11 @@ import numpy as np
 from simulator.errors import OracleError
 from simulator.graph.attributes import COLOCATION
 from simulator.graph.captured import captured, read_whole
-from simulator.graph.dataflow import data_inputs, readers, source_of
+from simulator.graph.dataflow import data_inputs, readers
 from simulator.graph.dtypes import BOOL, INT32, INT64, NAMES, RESOURCE, VARIANT, base
 from simulator.graph.graph_def import all_nodes, graph_def
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import VARIABLES
-from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
 from simulator.graph.tensors import SHAPES, shape_of
 from simulator.graph.traversal import PLACEHOLDERS, closure
@@ -35,7 +34,7 @@ from simulator.oracle import child
 from simulator.oracle.machine import processor
 from simulator.oracle.scratch import scratch_folder
 from simulator.oracle.session import MAX_FED
-from simulator.oracle.variables import variables_of
+from simulator.oracle.variables import filled_by, first_of, variables_of
 from simulator.shapes.feeds import written
 from simulator.shapes.ragged import made_up_splits, row_splits
 from simulator.shapes.sparse import made_up_entries, sparse_placeholders
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 TIME_S = 120.0
 _GRACE_S = 10.0  # in which the child, whose time is up, says what it waited for
 _SHARE = 0.75  # of the memory that is free, which an observed step may take by default
-_TABLES = frozenset({"InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2"})
 # Ops that wait for what another step or thread brings, and those that bring it.
 _WAITING = frozenset(
     {
@@ -106,7 +104,7 @@ def observe_step(
         "spread": spread,
         "fetches": fetches,
         "targets": sorted({name.rpartition(":")[0] if ":" in name else name for name in {*step.fetches} - {*fetches}}),
-        "first": _first(given, names),
+        "first": first_of(given, names),
         "variables": variables_of(given, names),
         "until_s": time_s,
         "memory_bytes": memory_bytes,
@@ -190,7 +188,7 @@ def _pruned(given: Graph, graph: Graph, step: Step, edge: list[int]) -> Any:
         )
     made_up = set(edge)
     rows = _needed(given, [given.index[name] for name in sorted(wanted)], made_up)
-    while more := {given.index[name] for name in _first(given, {given.names[row] for row in rows})} - rows:
+    while more := {given.index[name] for name in first_of(given, {given.names[row] for row in rows})} - rows:
         rows |= _needed(given, sorted(more), made_up)
     whole = graph_def(given, devices=[""] * len(given))
     kept = [node for row, node in enumerate(whole.node) if row in rows]
@@ -249,20 +247,6 @@ def _fed_name(given: Graph, row: int, port: int) -> str:
     while name in given.index:
         name += "_"
     return name
-
-
-def _first(given: Graph, names: set[str]) -> list[str]:
-    """The nodes that give variables and tables among `names` their first values."""
-    rows = first_values(given) + [row for row, op in enumerate(given.ops) if op in _TABLES]
-    return [given.names[row] for row in rows if given.names[_filled_by(given, row)] in names]
-
-
-def _filled_by(given: Graph, row: int) -> int:
-    """The variable or table that a node fills, or reads; calls hand its handle on through Identities."""
-    row = source_of(given, row)
-    while given.ops[row] == "Identity":
-        row = source_of(given, row)
-    return row
 
 
 # --- what is fed, and what is seen -----------------------------------------------------------------------------------
@@ -347,7 +331,7 @@ def _looked_up(graph: Graph, tensor: int) -> tuple[list[int], list[str]]:
                 continue
             reader = int(graph.edge_dst[edge])
             unique |= graph.ops[reader].startswith("Unique")
-            table = _filled_by(graph, reader) if graph.ops[reader] in _LOOKING_UP else -1
+            table = filled_by(graph, reader) if graph.ops[reader] in _LOOKING_UP else -1
             if table >= 0 and graph.ops[table] in VARIABLES:
                 shape = shape_of(graph.attrs[table]["shape"].shape) if "shape" in graph.attrs[table] else None
                 tables[table] = max(0, shape[0]) if shape else 0

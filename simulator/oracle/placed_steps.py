@@ -28,7 +28,7 @@ from simulator.graph.messages import StepStats
 from simulator.oracle import child, peers, servers
 from simulator.oracle.session import configuration, made_up, prepare, sentence
 from simulator.oracle.timing import question_of
-from simulator.oracle.variables import fill, is_filled
+from simulator.oracle.variables import fill, initialise, is_filled
 from simulator.units import show_nanos
 from simulator.wording import counted, repr_of
 
@@ -188,10 +188,10 @@ def _steps(target: str, graph: bytes, facts: Mapping[str, Any]) -> tuple[list[in
             asked = [is_filled(found, name) for name, _, _ in facts["variables"]]
         with tf.compat.v1.Session(target, graph=found, config=config) as session:
             wanted = [*facts["fetches"], *(found.get_operation_by_name(name) for name in facts["targets"])]
-            if facts["first"]:
-                session.run([found.get_operation_by_name(name) for name in facts["first"]])
+            until = time.monotonic() + facts["step_timeout_s"]
             with found.as_default():
-                fill(session, facts["variables"], asked, time.monotonic() + facts["step_timeout_s"])
+                initialise(session, facts["first"], until)
+                fill(session, facts["variables"], asked, until)
             untraced = session.make_callable(wanted, list(fed))
             _timed(untraced, fed, facts["seconds"] * _WARM_SHARE, WARM_STEPS)
             steps = _timed(untraced, fed, facts["seconds"] * (1 - _WARM_SHARE), MOST_STEPS)

@@ -21,7 +21,7 @@ from typing import Any
 
 from simulator.oracle import child
 from simulator.oracle.session import configuration, imported, made_up, quiet, sentence, step_of, too_long
-from simulator.oracle.variables import fill, is_filled
+from simulator.oracle.variables import fill, initialise, is_filled
 
 _REPEATED = 8  # a step that takes less than this part of the time runs three times more, for times that are warm
 _SETUP_S = 2.0  # executors and kernels of two callables
@@ -89,7 +89,7 @@ def _rehearsed(graph_def: bytes, facts: Mapping[str, Any], blobs: Sequence[bytes
         session = tf.compat.v1.Session(graph=graph, config=config)
         values = [_value(blobs, *feed) for feed in facts["feeds"]]
         feeds = [name for name, *_ in facts["feeds"]]
-        _initialise(session, facts["first"], until)
+        initialise(session, facts["first"], until)
         synthetic = fill(session, facts["variables"], asked, until)
 
     def run(until: float, *, traced: bool, times: int = 1) -> tuple[int, Any]:
@@ -140,19 +140,6 @@ def _first_run(run: Callable[[], tuple[int, Any]], values: list[Any], spread: Se
                     del rows[:1]
     values[:] = zeros
     return run()
-
-
-def _initialise(session: Any, first: Sequence[str], until: float) -> None:
-    """Run the initialisers; a variable that one of them leaves without a value gets a made-up one."""
-    import tensorflow as tf
-
-    if first:
-        try:
-            _callable(session, (), (), first, until, traced=False)()
-        except tf.errors.DeadlineExceededError:
-            raise
-        except tf.errors.OpError:  # a missing checkpoint or file: those variables are filled next
-            return
 
 
 def _callable(

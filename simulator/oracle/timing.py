@@ -16,12 +16,11 @@ import numpy as np
 from simulator.errors import OracleError
 from simulator.graph.dtypes import base
 from simulator.graph.messages import StepStats
-from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
 from simulator.oracle import child
 from simulator.oracle.scratch import scratch_folder
 from simulator.oracle.session import MAX_FED, configuration, made_up, opened, prepare, sentence, step_of, too_long
-from simulator.oracle.variables import variables_of
+from simulator.oracle.variables import first_of, variables_of
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
@@ -66,7 +65,7 @@ def _serialized(message: Any) -> bytes:
 
 def question_of(graph: Graph, step: Step) -> dict[str, Any]:
     """Feeds with types and shapes, fetches, targets, variables, and the nodes that give these their first values."""
-    feeds = []
+    feeds, runs = [], {graph.names[row] for row in np.flatnonzero(step.runs).tolist()}
     for name in step.feeds:
         row = graph.tensor_row(name)
         shape = [1 if size < 0 else size for size in graph.tensor_shape[row] or ()]
@@ -75,8 +74,8 @@ def question_of(graph: Graph, step: Step) -> dict[str, Any]:
         "feeds": feeds,
         "fetches": [name for name in step.fetches if is_tensor(graph, name)],
         "targets": [name for name in step.fetches if not is_tensor(graph, name)],
-        "first": [graph.names[row] for row in first_values(graph)],
-        "variables": variables_of(graph, {graph.names[row] for row in np.flatnonzero(step.runs).tolist()}),
+        "first": first_of(graph, runs),
+        "variables": variables_of(graph, runs),
     }
 
 

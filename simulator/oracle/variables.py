@@ -1,4 +1,8 @@
-"""Variables without an initialiser, as functions of TensorFlow 2 capture them: which they are, and values for them."""
+"""The variables and tables of a step: what gives them their first values, and values where nothing does.
+
+Functions of TensorFlow 2 capture variables without an initialiser. An initialiser may need such a variable, or a file
+that is missing, and gives none then.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,16 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from simulator.graph.dataflow import source_of
 from simulator.graph.op_classes import VARIABLES
+from simulator.graph.purposes import first_values
 from simulator.graph.tensors import shape_of
 from simulator.oracle.session import made_up, step_of
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
 
+_TABLES = frozenset({"InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2"})
 _POSITIVE = 0.5  # of made-up biases, scales and variances, of which some are divided by or rooted
 
 
@@ -28,6 +35,20 @@ def variables_of(given: Graph, names: set[str]) -> list[tuple[str, int, list[int
     return found
 
 
+def first_of(given: Graph, names: set[str]) -> list[str]:
+    """The nodes that give variables and tables among `names` their first values."""
+    rows = first_values(given) + [row for row, op in enumerate(given.ops) if op in _TABLES]
+    return [given.names[row] for row in rows if given.names[filled_by(given, row)] in names]
+
+
+def filled_by(given: Graph, row: int) -> int:
+    """The variable or table that a node fills, or reads; calls hand its handle on through Identities."""
+    row = source_of(given, row)
+    while given.ops[row] == "Identity":
+        row = source_of(given, row)
+    return row
+
+
 # --- in the child processes ------------------------------------------------------------------------------------------
 
 
@@ -39,6 +60,19 @@ def is_filled(graph: Any, name: str) -> Any:
     if handle.dtype == tf.resource:
         return tf.raw_ops.VarIsInitializedOp(resource=handle)
     return tf.raw_ops.IsVariableInitialized(ref=handle)
+
+
+def initialise(session: Any, first: Sequence[str], until: float) -> None:
+    """Run the nodes that give first values; a variable that one of them leaves without a value gets a made-up one."""
+    import tensorflow as tf
+
+    if first:
+        try:
+            step_of(session, (), (), first, until - time.monotonic(), traced=False)()
+        except tf.errors.DeadlineExceededError:
+            raise
+        except tf.errors.OpError:  # a missing checkpoint or file: `fill` makes up those values
+            return
 
 
 def fill(session: Any, variables: Sequence[Any], asked: Sequence[Any], until: float) -> list[str]:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from simulator.graph.graph import Attrs
+from simulator.graph.graph import Attrs, Shape
 from simulator.graph.handing_on import COPIED, NONE, handed_on
 from simulator.graph.messages import AttrValue
-from tests.strategies import INT32, Rows, shape_attr, type_attr, types_attr
+from tests.strategies import INT32, Rows, shape_attr, shapes_attr, type_attr, types_attr
 
 HALF = 19
 
@@ -28,6 +28,38 @@ def test_what_needs_no_shape_is_handed_on_without_one(op: str, inputs: list[str]
     made.add("axis", "Const", dtype=type_attr(INT32), shape=shape_attr())
     made.add("x", "PyFunc", Tin=types_attr(), Tout=types_attr(1))
     made.add("y", op, inputs, **attrs)
+    graph = made.built()
+    assert handed_on(graph)[graph.index["y"]] == handed
+
+
+@pytest.mark.parametrize(
+    ("op", "second", "taken", "given", "handed"),
+    [
+        ("Sum", (0,), (2, -1), (2, -1), 0),  # over no axes
+        ("Sum", (-1,), (2, -1), (-1, -1), 0),  # perhaps over none
+        ("Sum", None, None, None, 0),
+        ("Sum", (-1,), (2, -1), (-1,), NONE),
+        ("Sum", (-1,), (2, 3), (1, 3), NONE),
+        ("Sum", (1,), (2, -1), (2, 1), NONE),
+        ("Sum", (1,), (1, -1, 32), (1, -1, 32), 0),  # over one element
+        ("Sum", (2,), (-1, -1), (1, 1), NONE),
+        ("Transpose", (3,), (2, -1, 32), (2, -1, 32), 0),
+        ("Transpose", (3,), (2, -1, 32), (-1, 2, 32), NONE),
+        ("Transpose", (3,), (-1, -1, 32), (-1, -1, 32), 0),
+        ("Transpose", (4,), (-1, 32, 32, -1), (-1, 32, 32, -1), NONE),
+    ],
+)
+def test_shapes_that_are_known_in_part_tell_what_is_handed_on(
+    op: str, second: Shape | None, taken: Shape | None, given: Shape | None, handed: int
+) -> None:
+    """With sizes the step took less than the lower bound that it had without them."""
+    made = Rows()
+    for name, shape in (("x", taken), ("second", second)):
+        known = {} if shape is None else {"_output_shapes": shapes_attr(shape)}
+        made.add(name, "PyFunc", Tin=types_attr(), Tout=types_attr(INT32 if name == "second" else 1), **known)
+    kinds = {"Tidx": type_attr(INT32)} if op == "Sum" else {"Tperm": type_attr(INT32)}
+    shaped = {} if given is None else {"_output_shapes": shapes_attr(given)}
+    made.add("y", op, ["x", "second"], T=type_attr(), **kinds, **shaped)
     graph = made.built()
     assert handed_on(graph)[graph.index["y"]] == handed
 

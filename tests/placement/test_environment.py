@@ -147,6 +147,7 @@ def test_an_episode_is_worth_what_the_library_simulates(question: Question, seed
     over, taken = verdict(problem, plan)
     assert said["makespan_ns"] == taken
     assert (said["lacking_bytes"] > 0) == over
+    assert bool(said["refused"]) == (taken >= NEVER)
     if taken >= NEVER:
         assert rewards[-1] == PENALTY
         return

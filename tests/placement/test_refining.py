@@ -12,12 +12,13 @@ import pytest
 
 from placement import refine
 from placement.refining import NOISE, ROUNDS, SEEN
-from simulator import choose_step, load, load_cluster
+from simulator import SimulationOptions, choose_step, load, load_cluster
 from simulator.costs.table import MEASURED
 from simulator.errors import OracleError, SimvizError
 from simulator.graph.graph import Graph
-from simulator.graph.messages import GraphDef
+from simulator.graph.messages import GraphDef, NodeDef
 from simulator.oracle import child, placed_steps
+from simulator.oracle.timing import question_of
 from tests.oracle.processes import gone, traces
 
 pytestmark = pytest.mark.tensorflow
@@ -48,12 +49,29 @@ def test_the_loop_ends_below_the_noise_and_its_costs_are_measured() -> None:
     assert gone(traces(os.getpid()))
 
 
+def copying(whole: GraphDef, name: str) -> list[NodeDef]:
+    """Nodes that let a variable, and another one that no step uses, begin as a copy of one that has no first value."""
+    made = {node.name: node for node in whole.node}
+    likes = [made[like] for like in (name, name, f"{name}/Read/ReadVariableOp", f"{name}/Assign", f"{name}/Assign")]
+    names = ("empty", "unused", "read", f"{name}/copied", "unused/copied")
+    nodes = [NodeDef.FromString(like.SerializeToString()) for like in likes]
+    for node, called in zip(nodes, names, strict=True):
+        node.name = called
+    for node in nodes[:2]:
+        node.attr["shared_name"].s = node.name.encode()
+    nodes[2].input[:] = ["empty"]
+    nodes[3].input[:] = [name, "read"]
+    nodes[4].input[:] = ["unused", "read"]
+    return nodes
+
+
 def test_variables_without_an_initialiser_get_made_up_values() -> None:
-    """So have those that a function of TensorFlow 2 captures."""
+    """So have those that a function of TensorFlow 2 captures, and those that are to begin as a copy of such a one."""
     whole = GraphDef.FromString(child.run("tests.placement.two_products", b"", timeout_s=120))
     kept = [node for node in whole.node if not node.name.startswith(("w/Initializer", "w/Assign", "init"))]
     assert len(kept) < len(whole.node)
-    bare = load(GraphDef(node=kept, versions=whole.versions))
+    bare = load(GraphDef(node=[*kept, *copying(whole, "w")], versions=whole.versions))
+    assert question_of(bare, choose_step(bare))["first"] == ["w/copied"]
     with placed_steps.real_cluster(bare, CLUSTER, step=choose_step(bare), seconds=0.2) as running:
         assert len(running([CLUSTER.devices[0].name] * len(bare)).steps_ns) >= 5
 
@@ -63,6 +81,8 @@ def test_a_bad_input_is_refused_before_or_by_tensorflow() -> None:
     step = choose_step(graph)
     with pytest.raises(SimvizError, match="0 rounds: give a number of at least 1"):
         refine(graph, CLUSTER, step=step, rounds=0)
+    with pytest.raises(SimvizError, match="processes know no priorities"):
+        refine(graph, CLUSTER, step=step, options=SimulationOptions(order="priority"))
     with pytest.raises(OracleError, match="has GPUs, and a cluster of local processes has CPUs alone"):
         refine(graph, load_cluster("2gpu"), step=step)
     with pytest.raises(OracleError, match="would need 20 processes, and 16 are the most"):

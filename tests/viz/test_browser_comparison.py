@@ -70,11 +70,12 @@ def test_a_measured_range_names_its_run(browser: WebDriver, tmp_path: Path) -> N
 
 
 def test_two_equal_runs_are_said_to_be_equal(browser: WebDriver, tmp_path: Path) -> None:
-    """The header had "+0 ns (+0 %)"."""
+    """The header had "+0 ns (+0 %)". The long name of a run widened the panel."""
     scene = compared()
-    page = opened(browser, tmp_path, replace(scene, against=replace(scene, label="twin")))
+    page = opened(browser, tmp_path, replace(scene, against=replace(scene, label="twin" * 40)))
     assert "as long as twin" in page("document.getElementById('figures').innerText")
     assert "+0 " not in page("document.body.innerText")
+    assert page("[...document.querySelectorAll('.card')].every((one) => one.scrollWidth <= one.clientWidth)")
 
 
 def test_the_graph_shows_either_run_and_the_selection_stays(browser: WebDriver, tmp_path: Path) -> None:

@@ -343,6 +343,15 @@ def test_a_full_disk_under_standard_output_is_said(here: Path, arguments: tuple[
     assert done.stderr == b"simviz: standard output cannot be written: No space left on device\n"
 
 
+def test_a_reader_may_leave_the_help(here: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing) as pipe:
+        command = [sys.executable, "-m", "viz", "--help"]
+        done = subprocess.run(command, cwd=here, stdout=pipe, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize(
     ("call", "code", "words"),
     [

@@ -29,12 +29,13 @@ from simulator.partitioning.cut import partition
 from tests.execution.cases import assigned, cluster, costs, runs, steps, whole
 from tests.execution.loops.cases import begun, conditional, counting, predicate
 from tests.strategies import FLOAT, INT32, Rows, graphs, shapes_attr, type_attr, typed, types_attr
-from tests.viz.scenes import EXAMPLE, example
+from tests.viz.scenes import EXAMPLE, example, trained
 from viz import compare, run
 from viz.difference.circumstances import circumstances
 from viz.difference.explanation import shortest, signed_nanos
-from viz.difference.outline import CROSSING, MESSAGE, OP, REQUEST
+from viz.difference.outline import CROSSING, MESSAGE, OP, REQUEST, read_result
 from viz.difference.scene_outline import outline
+from viz.formats.json_object import to_json
 from viz.scene import Scene
 
 
@@ -223,10 +224,23 @@ def test_an_explanation_ends_with_all_else() -> None:
         found.explanation(0)
 
 
+def test_a_run_that_lacks_memory_is_said_to(tmp_path: Path) -> None:
+    """It was as long as another, and nothing else was said of it."""
+    for scene in (example(), trained()):
+        devices = tuple(replace(one, memory_bytes=9) for one in scene.cluster.devices)
+        small = replace(scene, cluster=replace(scene.cluster, devices=devices), label="small")
+        assert any("small" in line and "memory" in line for line in str(compare(small, scene)).splitlines())
+        (tmp_path / "small.json").write_text(to_json(small), "utf-8")
+        for other in (small, read_result(str(tmp_path / "small.json"))):
+            assert compare(other, scene).unlike["memory"] == ("too small", "large enough")
+            assert "memory" not in compare(other, small).unlike
+
+
 def test_runs_are_told_apart_by_what_differs() -> None:
     one = outline(example())
     heft = replace(one, algorithm="heft")
     assert compare(one, one).names == ("the first run", "the second run")
+    assert compare(replace(one, label="plain"), one).names == ("plain", "this run")  # as --against asks
     assert compare(one, heft).names == ("requested", "heft")
     assert compare(one, replace(one, cluster="4gpu")).names == (one.cluster, "4gpu")
     assert compare(one, replace(heft, cluster="4gpu")).names == (f"requested on {one.cluster}", "heft on 4gpu")
@@ -340,6 +354,6 @@ def test_two_graphs_are_named_and_the_nodes_that_one_alone_has_are_counted(tmp_p
 
 
 def test_trips_of_several_loops_are_told_apart() -> None:
-    same = circumstances((), {}, {}, {"batch": None, "trips": {"a": 5, "b": 5}, "branches": {}}, {})
+    same = circumstances((), {}, {}, {"batch": None, "trips": {"a": 5, "b": 5}, "branches": {}}, {}, None)
     assert same == {"trips": "5"}
-    assert circumstances((), {}, {}, {"trips": {"a": 4, "b": 5}}, {}) == {"trips": "4 of a, 5 of b"}
+    assert circumstances((), {}, {}, {"trips": {"a": 4, "b": 5}}, {}, None) == {"trips": "4 of a, 5 of b"}

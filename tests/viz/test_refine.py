@@ -47,6 +47,7 @@ def test_nothing_is_refined_unasked() -> None:
         (["--against", "single"], "leave out --against"),
         (["--compare", "single,heft"], "leave out --compare"),
         (["--what-if"], "leave out --what-if"),
+        (["--recv-scheduling", "whitepaper"], "leave out --recv-scheduling, as their sessions delay no Recv"),
     ],
 )
 def test_what_other_plans_or_costs_would_be_for_is_refused(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from selenium.webdriver.chrome.webdriver import WebDriver
 
 from placement.plan import Plan
-from simulator import Graph, load, prepare
+from simulator import Graph, load, load_cluster, pipeline, prepare
 from simulator.graph.messages import GraphDef
 from simulator.training.programs.program import Program
 from simulator.wording import repr_of
@@ -60,6 +60,12 @@ def test_a_run_with_its_training_can_be_pickled_and_copied() -> None:
         said_before = to_json(scene)
         for made in (pickle.loads(pickle.dumps(scene)), copy.deepcopy(scene)):
             assert (repr(made), to_json(made)) == (repr(scene), said_before)
+
+
+def test_a_graph_with_added_nodes_can_be_pickled_and_copied() -> None:
+    made = pipeline(load(EXAMPLE, ignore_devices=True), load_cluster("2gpu"), microbatches=2).graph
+    for again in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        assert (again.names, again.attrs) == (made.names, made.attrs)
 
 
 def deep(graph: Graph) -> Graph:

@@ -220,6 +220,7 @@ def test_an_algorithm_without_priorities_has_a_row_that_says_so(call: Call) -> N
         (["--against", "."], "--against .: no algorithm"),
         (["--against", "neither.txt"], "neither.txt: this is no cluster"),
         (["--against", "old.json"], "an older version wrote this result"),
+        (["--against", "table.json"], "is a table of --compare"),
         (["--against", "sync"], "add --training, such as async"),
         (["--compare", "single,heft", "--training", "async"], "--compare compares single steps"),
         (["--compare", "single,hefty"], "Did you mean 'heft' or 'peft'?"),
@@ -233,6 +234,7 @@ def test_an_algorithm_without_priorities_has_a_row_that_says_so(call: Call) -> N
 def test_what_cannot_be_compared_is_refused(call: Call, arguments: list[str], words: str) -> None:
     Path("neither.txt").write_text("neither, this nor that")
     Path("old.json").write_text(json.dumps({"format": 1, "simviz": "0.1"}))
+    Path("table.json").write_text(json.dumps({"format": 1, "simviz": "0.1", "compared": []}))
     code, out, complaint = call(*arguments)
     assert (code, out) == (2, "")
     assert words in complaint

@@ -10,6 +10,8 @@ from tests.strategies import Rows, shapes_attr, type_attr
 from tests.viz.scenes import crashed, example, hostile, loop, trained
 from viz import run
 from viz.command.summary import LINES, WIDTH, summarise
+from viz.difference.outline import Crossing
+from viz.difference.scene_outline import outline
 from viz.scene import Scene
 
 WRITTEN = ["ps_training.html", "/a/very/long/path/" * 20 + "plan.trace.json", "plan.svg", "plan.pdf"]
@@ -83,6 +85,31 @@ def test_one_node_runs_in_the_singular() -> None:
     found = run(made.built(), cluster="2cpu")
     for said in (found.summary(), found.summary(verbose=True)):
         assert "1 of 1 node runs in a step" in said
+
+
+def test_long_names_leave_room_for_figures() -> None:
+    step, training = example(), trained()
+    named = [
+        replace(one, title="a" * 200, label="b" * 200, cluster=replace(one.cluster, name="c" * 200))
+        for one in (step, training)
+    ]
+    outlined = replace(outline(step), circumstances={"batch": "1" * 99}, label="b" * 200)
+    lines = summarise(replace(named[0], against=outlined)).splitlines()
+    lines += summarise(replace(named[1], against=named[1])).splitlines()
+    for words in ("112 of 224 nodes run", "5 devices; placed by", "as long, ", "training async", "examples/s as well"):
+        assert any(words in line for line in lines), words
+
+
+def test_sizes_that_look_alike_are_told_by_their_difference() -> None:
+    scene = example()
+    before = outline(scene)
+    links = {link: nbytes + 8 for link, nbytes in before.link_bytes.items()}
+    crossings = {tensor: Crossing(one.times, 2 * one.nbytes) for tensor, one in before.crossings.items()}
+    said = summarise(replace(scene, against=replace(before, link_bytes=links, crossings=crossings)), verbose=True)
+    assert "MiB, 8 B less than before" in said
+    assert "B instead of 24.5 MiB, 1 transfer as before" in said
+    sizes = [line.partition(": ")[2].split(" instead of ") for line in said.splitlines() if " instead of " in line]
+    assert all(one[0] != one[-1] for one in sizes)
 
 
 def test_every_fact_is_there_on_request() -> None:

@@ -616,8 +616,9 @@ def test_the_page_opens_with_the_training_and_has_the_step_beside_it(browser: We
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium leaves its own sockets to the collector
 @pytest.mark.parametrize("workers", [1, 2])
 def test_each_device_has_its_own_colour_as_in_a_step(browser: WebDriver, tmp_path: Path, workers: int) -> None:
-    """They all had that of a client's task."""
-    wanted = TrainingRequest(read_regime("async"), steps=3)
+    """They all had that of a client's task. Times of steps that are near had the same words on their axis."""
+    noise = read_disturbance("worker:*=noise:lognormal:0.001")
+    wanted = TrainingRequest(read_regime("async"), steps=3, disturbances=(noise,))
     page = opened(
         browser,
         tmp_path,
@@ -634,6 +635,8 @@ def test_each_device_has_its_own_colour_as_in_a_step(browser: WebDriver, tmp_pat
     )
     found = page(chips)
     assert len(found) == len(set(found)) == 2 + 2 * workers
+    axis = page("[...document.querySelectorAll('[aria-label=\"Times of steps\"] .middle')].map((one) => one.innerHTML)")
+    assert len(axis) == len(set(axis))
     wanted_colours = page("simviz.model.cluster.colours")
     assert found == [",".join(map(str, rgb(colour))) for colour in wanted_colours]
     browser.find_element("id", "steps-first").click()

@@ -19,7 +19,7 @@ from tests.viz.browsing import beyond, complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, SCRIPT, crashed, trained
 from viz import compare, run
 from viz.command.library import Result
-from viz.difference.trainings import ComparedFigure, compare_trainings, sentences, training_difference
+from viz.difference.trainings import ComparedFigure, compare_trainings, names, sentences, training_difference
 from viz.formats.json_object import record
 from viz.scene import Scene
 
@@ -109,6 +109,7 @@ def test_a_training_does_not_differ_from_itself() -> None:
     found = compare_trainings(scene, scene)
     assert found is not None
     assert found.names == ("the first run", "the second run")
+    assert names(replace(scene, label="async"), scene) == ("async", "this run")
     assert all(one.values[0] == one.values[1] for one in found.figures)
     assert all(part.difference_ns == 0 for part in found.parts)
     assert len(sentences(found)) == 1

@@ -344,3 +344,13 @@ def test_a_step_that_no_change_reaches_has_no_table() -> None:
     first, *others = found.lines()
     assert first.startswith("What if?")
     assert [one.partition(" changes")[0] for one in others] == ["Less than 0.05%"]
+
+
+def test_of_figures_of_one_kind_those_without_a_line_are_told_by_their_value() -> None:
+    rows = [
+        WhatIfRow("nic bandwidth", before, "9 GB/s", KEPT, False, 100, change, change)
+        for before, change in (("1 GB/s", 0.5), ("2 GB/s", 0.0))
+    ]
+    rows.append(WhatIfRow("pcie latency", "5 us", "9 us", KEPT, False, 100, 0.0, 0.0))
+    *_, last = ranked(100, KEPT, rows).lines()
+    assert last == "Less than 0.05% changes with nic bandwidth (2 GB/s), pcie latency."

@@ -91,7 +91,8 @@ function stalenessCard(training) {
 function timesCard(training) {
   const { edges_ns: edges, counts } = training.step_times;
   if (counts.length < 2) return null; // all equal, as the quantiles say
-  const bars = counts.map((count, at) => [showNanos(edges[at]), count, `${plural(count, "step")} of ${showNanos(edges[at])} to ${showNanos(edges[at + 1])}`]);
+  const said = edges.map((ns) => showTick(ns, edges[1] - edges[0], edges[edges.length - 1])); // told apart however near they are
+  const bars = counts.map((count, at) => [said[at], count, `${plural(count, "step")} of ${said[at]} to ${said[at + 1]}`]);
   return card("Number of the workers' steps by their time", barChart("Times of steps", bars, 4));
 }
 

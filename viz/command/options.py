@@ -18,7 +18,7 @@ from simulator.errors import SimvizError
 from simulator.execution.options import ENFORCED, ENGINES, ORDERS
 from simulator.training.regimes import HELP as REGIMES
 from simulator.wording import choices, meant, near
-from viz.command.terminal import tell
+from viz.command.terminal import drop_output, tell
 
 ALGORITHMS = tuple(TABLE)
 # The names below belong to other modules, which --help must not load. The tests compare both.
@@ -117,8 +117,11 @@ class Options(argparse.ArgumentParser):
         raise SimvizError(f"{said}{'' if said.endswith('?') else '.'} {_HELP}")
 
     def print_help(self, file: object = None) -> None:
-        """Print the help. Raise SimvizError where standard output cannot be written."""
-        tell(self.format_help().rstrip("\n"))
+        """Print the help; a reader may leave before its end. Raise SimvizError where it can't be written."""
+        try:
+            tell(self.format_help().rstrip("\n"))
+        except BrokenPipeError:
+            drop_output()
 
     def format_help(self) -> str:
         """Return the help. It lists the algorithms of other packages, too, which are looked up for it alone."""

@@ -80,7 +80,13 @@ _ALONE: tuple[tuple[str, str, Mapping[str, str]], ...] = (
     (
         "--refine",  # other runs would have other costs, or other plans
         "runs the plans of one step on real processes",
-        {"options of trainings": "", "--against": "", "--compare": "", "--what-if": ""},
+        {
+            "options of trainings": "",
+            "--against": "",
+            "--compare": "",
+            "--what-if": "",
+            "--recv-scheduling": ", as their sessions delay no Recv",
+        },
     ),
     ("--pin", "is of a single step", {"options of trainings": ""}),
     (

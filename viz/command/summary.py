@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from simulator.execution.simulate import unsized_transfers
 from simulator.units import show_bytes, show_figure, show_nanos, show_share
 from simulator.wording import counted, ending, printable, some
 from viz import agreement, figures, training_figures
-from viz.difference.difference import difference, headline
+from viz.difference.difference import NARROW, difference, headline
 from viz.difference.trainings import sentences, training_difference
 from viz.figures import LateRow, counts
 from viz.formats.output import remark
@@ -102,7 +103,7 @@ def _step_line(scene: Scene) -> str:
     runs = int(np.count_nonzero(scene.step.runs))
     fetched = f"; fetches {some([ending(name, 24) for name in scene.step.fetches], 2)}" if scene.step.fetches else ""
     whose = "" if scene.training is None else f" of {_client(scene.training)}"
-    return f"{scene.title}: {_of(runs, len(scene.graph), 'node')} in a step{whose}{fetched}."
+    return f"{ending(scene.title)}: {_of(runs, len(scene.graph), 'node')} in a step{whose}{fetched}."
 
 
 def _dropped(count: int) -> str:
@@ -117,7 +118,7 @@ def _of(running: int, whole: int, noun: str) -> str:
 def _cluster_line(scene: Scene) -> str:
     cluster = scene.cluster
     tasks = f"{counted(len(cluster.tasks), 'task')}, " if len(cluster.tasks) > 1 else ""
-    return f"Cluster {cluster.name}: {tasks}{counted(len(cluster), 'device')}; {_placed_by(scene)}."
+    return f"Cluster {ending(cluster.name)}: {tasks}{counted(len(cluster), 'device')}; {_placed_by(scene)}."
 
 
 def _placed_by(scene: Scene) -> str:
@@ -169,10 +170,11 @@ def _difference_lines(scene: Scene) -> Iterator[_Line]:
     Of trainings it says what differs between these.
     """
     if (trainings := training_difference(scene)) is not None:
-        said = sentences(trainings)
+        first, second = (ending(name, NARROW) for name in trainings.names)
+        said = sentences(replace(trainings, names=(first, second)))
         yield from (_Line(0 if not row else 3, text) for row, text in enumerate(said))
     elif (found := difference(scene)) is not None:
-        yield _Line(1, headline(found))
+        yield _Line(1, headline(found, narrow=True))
         yield from (_Line(1, f"  {part}.") for part in found.explanation(REASONS))
 
 
@@ -311,7 +313,8 @@ def _assumed_line(scene: Scene) -> str:
 def _training_lines(scene: Scene, trained: Trained) -> Iterator[_Line]:
     found = trained.answers
     what = f"training {training_figures.regime(trained)}, {training_figures.size(trained)}"
-    yield _Line(0, f"{scene.title} on {scene.cluster.name}: {what}; {trained.replication}.")
+    title, cluster = (ending(name, NARROW) for name in (scene.title, scene.cluster.name))
+    yield _Line(0, f"{title} on {cluster}: {what}; {trained.replication}.")
     yield _Line(0, _rate_line(trained))
     yield _Line(1, trained.unsized.cure)
     yield _Line(4, f"Step times: {training_figures.quantiles(trained)}.")
@@ -403,8 +406,9 @@ def _difference(scene: Scene) -> Iterator[str]:
     crossing = [f"{ending(one.tensor)}: {_from_to(one.nbytes)}, {_transfers(one.times)}" for one in found.crossings]
     links = sorted(found.links, key=lambda one: -abs(one.nbytes[1] - one.nbytes[0]))
     used = [f"{one.link}: {_from_to(one.nbytes)}" for one in links if one.nbytes[0] != one.nbytes[1]]
+    least = [one.least for one in found.unsized]
     peaks = [
-        f"{short.get(one.device, one.device)}: {_from_to(one.peak_bytes)}"
+        f"{short.get(one.device, one.device)}: {_from_to(one.peak_bytes, least)}"
         for one in sorted(found.devices, key=lambda one: -abs(one.peak_bytes[1] - one.peak_bytes[0]))
         if one.peak_bytes[0] != one.peak_bytes[1]
     ]
@@ -413,12 +417,18 @@ def _difference(scene: Scene) -> Iterator[str]:
         yield f"  {what:<8} and {len(lines) - MOST_CHANGES} more in --json" if len(lines) > MOST_CHANGES else ""
 
 
-def _from_to(nbytes: tuple[int, int]) -> str:
-    return f"{show_bytes(nbytes[1])} instead of {show_bytes(nbytes[0])}"
+def _from_to(nbytes: tuple[int, int], marks: Sequence[str] = ("", "")) -> str:
+    """Both sizes, each behind its mark; where they look alike, by how much they differ."""
+    before, after = (f"{mark}{show_bytes(size)}" for mark, size in zip(marks, nbytes, strict=True))
+    change = nbytes[1] - nbytes[0]
+    if change and before == after:
+        return f"{after}, {show_bytes(abs(change))} {'more' if change > 0 else 'less'} than before"
+    return f"{after} instead of {before}" if change else f"{after} as before"
 
 
 def _transfers(times: tuple[int, int]) -> str:
-    return f"{counted(times[1], 'transfer')} instead of {times[0]:,}"
+    same = times[0] == times[1]
+    return f"{counted(times[1], 'transfer')} {'as before' if same else f'instead of {times[0]:,}'}"
 
 
 def _search(scene: Scene) -> Iterator[str]:

@@ -19,14 +19,17 @@ def circumstances(
     simulation: Mapping[str, object],
     facts: Mapping[str, Any],
     made: Mapping[str, str],
+    fits: bool | None,
 ) -> Mapping[str, str]:
     """The circumstances of a run: `made_of`, facts as `step_facts` has them, feeds, fetches, and the simulation.
 
-    What decides most of a difference comes first. What is unknown is left out. Any: JSON.
+    Also whether it `fits` in memory. What decides most of a difference comes first. What is unknown is left out.
+    Any: JSON.
     """
     batch, trips, ways = facts.get("batch"), facts.get("trips") or {}, facts.get("branches") or {}
     each = {f"{count} of {loop}": str(count) for loop, count in trips.items()}
-    found: dict[str, object] = {**made, "batch": str(batch) if batch else ""}
+    found: dict[str, object] = {} if fits is None else {"memory": "large enough" if fits else "too small"}
+    found |= {**made, "batch": str(batch) if batch else ""}
     found["trips"] = ", ".join(each if len(set(each.values())) > 1 else dict.fromkeys(each.values()))
     found |= {f"branch {name}": way for name, way in ways.items()}
     found |= {f"{name} fed": written(shape) for name, shape in fed.items() if shape is not None}

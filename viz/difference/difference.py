@@ -14,13 +14,14 @@ from simulator.errors import SimvizError
 from simulator.notebook import Drawn
 from simulator.shapes.unknown import Unsized
 from simulator.units import show_nanos
-from simulator.wording import counted, repr_of, some
+from simulator.wording import counted, cut_off, ending, repr_of, some
 from viz.difference.explanation import Part, PathRow, by_run, parts_of, shortest
 from viz.difference.outline import OP, Crossing, DeviceUse, Outline, PathPart, names_of, unlike
 from viz.difference.scene_outline import outline
 from viz.difference.trainings import TrainingDifference, compare_trainings, sentences
 from viz.scene import Scene
 
+NARROW = 40  # letters of the name of a run, or of what is unlike, in a line that is cut
 Pair: TypeAlias = tuple[int, int]
 _Value = TypeVar("_Value")
 
@@ -176,8 +177,8 @@ def difference(scene: Scene) -> Difference | None:
         return None
 
 
-def headline(found: Difference) -> str:
-    """A sentence: by how much the second step is longer, and how much moved."""
+def headline(found: Difference, *, narrow: bool = False) -> str:
+    """A sentence: by how much the second step is longer, and what moved; `narrow` cuts off what comes before that."""
     (name, _), (before, after), change = found.names, found.times, found.difference_ns
     took = f"{show_nanos(abs(change))} {'longer' if change > 0 else 'shorter'} than its {before}"
     if not change:
@@ -194,8 +195,10 @@ def headline(found: Difference) -> str:
     said += [f"{counted(nodes, 'node')} only in {where}" for where, nodes in both if nodes]
     if found.training is None and any(map(_trains, found.runs)):
         said.append("of a training, one step of its first client counts")
-    others = [f"{key} {other}" for key, (other, _) in found.unlike.items()]
-    return f"Against {name}{f' ({some(others)})' if others else ''}: {'; '.join(said)}."
+    others = some([f"{key} {other}" for key, (other, _) in found.unlike.items()])
+    if narrow:
+        name, others = ending(name, NARROW), cut_off(others, NARROW)
+    return f"Against {name}{f' ({others})' if others else ''}: {'; '.join(said)}."
 
 
 def _trains(run: Scene | Outline) -> bool:

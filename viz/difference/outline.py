@@ -93,7 +93,12 @@ def _told_apart(a: Outline, b: Outline) -> tuple[str, str]:
         return f"{a.algorithm} on {a.cluster}", f"{b.algorithm} on {b.cluster}"
     if a.algorithm != b.algorithm:
         return a.algorithm, b.algorithm
-    return (a.cluster, b.cluster) if a.cluster != b.cluster else ("the first run", "the second run")
+    return (a.cluster, b.cluster) if a.cluster != b.cluster else alike(a.label)
+
+
+def alike(label: str) -> tuple[str, str]:
+    """The names of runs that differ in neither; the first one has a label where --against asks for it beside this."""
+    return "the first run", "this run" if label else "the second run"
 
 
 def unlike(a: Outline, b: Outline) -> Mapping[str, tuple[str, str]]:
@@ -162,6 +167,10 @@ class _Reader:
             raise SimvizError(
                 f"{self._path} is a result of format {str(top.get('format'))[:40]}, and 1 is read here; {_REMAKE}"
             )
+        if "compared" in top:
+            raise SimvizError(
+                f"{self._path} is a table of --compare, which holds no placement; name the result of a run"
+            )
         if "critical" not in top or "links" not in top:
             raise SimvizError(f"{self._path}: an older version wrote this result, without a critical path; {_REMAKE}")
         path = tuple(self._part(one) for one in self._list(top, "critical"))
@@ -200,7 +209,8 @@ class _Reader:
             name: tuple(shape) for name, shape in fed.items() if isinstance(shape, list) and all(map(is_whole, shape))
         }
         simulation = self._table(top.get("simulation", {}), "simulation")
-        return circumstances(fetches, shapes, simulation, self._facts(step), self._made(top))
+        fits = top["out_of_memory"] is None if "out_of_memory" in top else None
+        return circumstances(fetches, shapes, simulation, self._facts(step), self._made(top), fits)
 
     def _made(self, top: Mapping[str, Any]) -> Mapping[str, str]:
         """The training, the microbatches and the sources of times in the file; older versions do not say them."""

@@ -64,6 +64,7 @@ def outline(scene: Scene) -> Outline:
             asdict(figures.simulation(scene)),
             step_facts(scene),
             _made(scene),
+            scene.out_of_memory is None,
         ),
         unsized=scene.unsized,
         taking_part=frozenset(graph.names[row] for row in np.flatnonzero(figures.taking_part(scene)).tolist()),

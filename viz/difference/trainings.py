@@ -25,6 +25,7 @@ from simulator.units import Nanos, show_figure, show_nanos, show_share
 from simulator.wording import counted, repr_of
 from viz import training_figures
 from viz.difference.explanation import by_run, signed_nanos
+from viz.difference.outline import alike
 from viz.scene import Scene, Trained
 
 Number: TypeAlias = float | int | None
@@ -143,7 +144,7 @@ def names(a: Scene, b: Scene) -> tuple[str, str]:
     """The runs in sentences: by labels, else by regime, asked algorithm or cluster, as far as these differ."""
     both = [(_regime(one), one.assignment.asked, one.cluster.name) for one in (a, b)]
     differ = [pair for pair in zip(*both, strict=True) if pair[0] != pair[1]]
-    first, second = differ[0] if differ else ("the first run", "the second run")
+    first, second = differ[0] if differ else alike(a.label)
     return a.label or first, b.label or second
 
 
@@ -229,13 +230,15 @@ def sentences(found: TrainingDifference) -> list[str]:
         that, this = (one.least for one in found.unsized)
         took = f"{this}{show_nanos(after)} instead of {that}{show_nanos(before)}"
         lines.append(f"A worker begins a step every {took}: {', '.join(said)}.")
-    was, now = found.values.get("mean staleness", (0, 0))
-    if was != now:
-        lines.append(f"Staleness is {now or 0:.3g} on average instead of {was or 0:.3g}.")
+    stale, fresh = (f"{value or 0:.3g}" for value in found.values.get("mean staleness", (0, 0)))
+    if stale != fresh:
+        lines.append(f"Staleness is {fresh} on average instead of {stale}.")
     for what in ("dropped gradient", "lost update"):
         was, now = found.values.get(f"{what}s", (0, 0))
         if was != now:
             lines.append(f"{counted(int(now or 0), what)} instead of {int(was or 0):,}.")
+    if found.runs[0].out_of_memory is not None:  # of the other one its own summary says it
+        lines.append(f"{found.names[0]} runs out of memory.")
     lines += _waits(found)
     if found.bottlenecks[0] != found.bottlenecks[1]:
         (first, second), (that, this) = found.names, (held or "nothing that was tried" for held in found.bottlenecks)

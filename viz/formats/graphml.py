@@ -17,8 +17,10 @@ def to_networkx(scene: Scene) -> networkx.MultiDiGraph:
     """The graph with what the run says of it: a node for each node by its row, an edge for each edge.
 
     Nodes have `name`, `op`, `category`, `device`, `requested`, `runs`, and `time_ns`, the time of all its ops in the
-    step. Edges have `tensor` ("node:port", "^node" for a control edge), `bytes` (-1 unknown), and `back` for a loop's
-    back edge. They also have `moved_bytes`, what the edge's transfer carries to another device (-1 unknown); 0 where
+    step. What is fed counts as running, on the client's device; an op of control flow is where the cut moves it.
+
+    Edges have `tensor` ("node:port", "^node" for a control edge), `bytes` (-1 unknown), and `back` for a loop's back
+    edge. They also have `moved_bytes`, what the edge's transfer carries to another device (-1 unknown); 0 where
     nothing crosses.
     """
     import networkx  # late: it loads much
