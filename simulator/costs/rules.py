@@ -568,6 +568,7 @@ HANDED_OVER: tuple[tuple[str, str], ...] = (
      "IteratorGetDevice MultiDeviceIterator MultiDeviceIteratorInit DeleteMultiDeviceIterator "
      "AnonymousMultiDeviceIterator AnonymousMultiDeviceIteratorV3 AnonymousMemoryCache DeleteMemoryCache "
      "AnonymousRandomSeedGenerator AnonymousSeedGenerator DeleteSeedGenerator DeleteRandomSeedGenerator "
+     "DummySeedGenerator DummyMemoryCache DummyIterationCounter "
      "SummaryWriter CreateSummaryFileWriter CloseSummaryWriter FlushSummaryWriter WholeFileReader "
      "WholeFileReaderV2 TextLineReader TextLineReaderV2 TFRecordReader TFRecordReaderV2 FixedLengthRecordReader "
      "FixedLengthRecordReaderV2 IdentityReader IdentityReaderV2 LMDBReader ReaderReset ReaderResetV2 "

@@ -161,7 +161,8 @@ def _declared(graph: Graph) -> list[Shape | None]:
     first = graph.tensor_ptr.tolist()
     for node, op in enumerate(graph.ops):
         if op in MISTAKEN:
-            shapes[first[node] : first[node + 1]] = [None] * (first[node + 1] - first[node])
+            for row in _passed_on(graph, first[node], first[node + 1]):
+                shapes[row] = None
         if op not in _DECLARING and op != "Const":
             continue
         row, attrs = first[node], graph.attrs[node]
@@ -174,6 +175,22 @@ def _declared(graph: Graph) -> list[Shape | None]:
         elif op == "Const" and "value" in attrs:
             shapes[row] = shape_of(attrs["value"].tensor.tensor_shape)
     return shapes
+
+
+def _passed_on(graph: Graph, first: int, end: int) -> list[int]:
+    """The tensors from `first` on, and those that Identities and the like make of them."""
+    reached, pending = set[int](), list(range(first, end))
+    while pending:
+        row = pending.pop()
+        reached.add(row)
+        readers = {
+            int(graph.edge_dst[edge])
+            for edge in graph.out_edges(int(graph.tensor_node[row]))
+            if graph.edge_tensor[edge] == row
+        }
+        passed = {at for reader in readers if graph.ops[reader] in PASSING for at in graph.outputs(reader)}
+        pending += sorted(passed - reached)
+    return sorted(reached)
 
 
 def _complete(graph: Graph, shapes: Sequence[Shape | None]) -> bool:

@@ -261,7 +261,7 @@ def _stretched(a: Value, left: Dims, b: Value, right: Dims) -> tuple[Value, Valu
         both = np.broadcast_arrays(x, y)
     except ValueError:  # the rule of the shapes has said so
         return None
-    return _flat(both[0]), _flat(both[1])
+    return (_flat(both[0]), _flat(both[1])) if both[0].size <= MAX_ELEMENTS else None
 
 
 def cast(site: Site, out: Outputs) -> Sequence[Value | None]:

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,6 @@ from hypothesis import strategies as st
 from simulator import Graph, ObservedStep, SimulationOptions, choose_step, estimate, load_cluster, with_shapes
 from simulator.costs.table import MEASURED
 from simulator.errors import GraphError
-from simulator.execution.loops.iterations import IterationSpace
 from simulator.execution.loops.observations import spread
 from simulator.execution.tables import of_step
 from simulator.graph.graph import Shape
@@ -105,6 +106,24 @@ def test_a_loop_that_was_entered_several_times_has_its_mean() -> None:
     assert runs(graph, SimulationOptions(observed=observed(graph, nodes)))["loop/x/Neg"] == 3
 
 
+@pytest.mark.parametrize(("ran", "each"), [(0 + 1 + 2 + 3, [0, 1, 2, 3]), (9, [2, 2, 2, 3])])
+def test_trips_of_an_observed_loop_vary_by_counters_else_evenly(ran: int, each: list[int]) -> None:
+    """A loop up to the counter around it has 0 to 3 trips, if it ran so often in all."""
+    rows = begun()
+    inner = partial(counting, rows, "inner", trips=9, inside="outer/i/Identity")
+    rows.add("out", "Neg", [counting(rows, "outer", "x", 4, lambda value, _: inner(value))], **typed("Neg", ()))
+    rows.inputs[rows.names.index("inner/bound/Enter")] = ["outer/i/Identity"]
+    graph = rows.built()
+    nodes = {name: node("Enter", 1, 1) for name in ("outer/i/Enter", "outer/bound/Enter")}
+    nodes |= {name: node("Enter", 4, 4) for name in ("inner/i/Enter", "inner/bound/Enter")}
+    nodes |= {f"{name}/LoopCond": node("LoopCond", tests, tests) for name, tests in (("outer", 5), ("inner", 4 + ran))}
+    options = SimulationOptions(observed=observed(graph, nodes))
+    tables = of_step(graph, choose_step(graph, fetches=["out"]), CLUSTER, costs(graph, CLUSTER, 1000), options)
+    live = np.flatnonzero(~tables.silent)
+    around = Counter(tables.iterations[tables.iteration[op]][0] for op in live if tables.names[op] == "inner/x/Neg")
+    assert [around[at] for at in range(4)] == each
+
+
 def test_a_node_of_another_op_says_nothing() -> None:
     graph = looped()
     step = observed(graph, {**LOOP, "loop/LoopCond": node("Identity", 9, 9)})
@@ -114,11 +133,12 @@ def test_a_node_of_another_op_says_nothing() -> None:
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 4), st.integers(0, 9))
 def test_a_share_is_spread_evenly_over_bodies(held: int, other: int, outer: int, trips: int) -> None:
     """In each run of consecutive bodies it holds as often as its share says, but for less than one."""
-    space, share = IterationSpace(outer, trips + 1, trips), Fraction(held, held + other)
-    values = spread(share, space).tolist()
-    live = [value for at, value in enumerate(values) if at % (trips + 1) < max(trips, 1)]
+    share = Fraction(held, held + other)
+    body = np.arange(outer * (trips + 1)) % (trips + 1) < max(trips, 1)
+    values = spread(share, body)
+    live = values[body].tolist()
     assert set(live) <= {0, 1}
-    assert sum(values) == sum(live)
+    assert values.sum() == sum(live)
     for end in range(len(live) + 1):
         for begin in range(end):
             assert abs(sum(live[begin:end]) - share * (end - begin)) < 1

@@ -416,6 +416,18 @@ def test_the_scalar_of_an_old_placeholder_says_nothing() -> None:
     assert with_shapes(made.built(producer=22)).tensor_shape == ((),)
 
 
+def test_what_a_file_says_of_borders_between_fractional_pools_is_not_believed_behind_an_identity() -> None:
+    """It has the shapes that TensorFlow infers, and a kernel makes one border more."""
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (2, 32, 32, 3)))
+    ratios = AttrValue()
+    ratios.list.f.extend([1.0, 1.5, 2.0, 1.0])
+    given = shapes_attr((2, 21, 16, 3), (21,), (16,))
+    made.add("pool", "FractionalMaxPool", ["x"], T=type_attr(), pooling_ratio=ratios, _output_shapes=given)
+    made.add("borders", "Identity", ["pool:1"], T=type_attr(9), _output_shapes=shapes_attr((21,)))
+    assert shape(with_shapes(made.built()), "borders") == (22,)
+
+
 def test_what_is_restored_has_the_variable_s_shape() -> None:
     made = Rows()
     made.add("v", "VariableV2", dtype=type_attr(), shape=shape_attr(3, 2), _output_shapes=shapes_attr((3, 2)))

@@ -534,3 +534,10 @@ def test_the_shape_of_a_sparse_tensor_is_followed(new: tuple[int, ...], rows: in
     made.add("end", "Identity", ["filled:2"], T=type_attr())
     got = with_shapes(made.built(producer=1882))
     assert got.tensor_shape[got.tensor_ptr[got.row("filled")] + 2] == (rows,)
+
+
+@pytest.mark.parametrize(
+    ("op", "flag", "shapes"), [("Svd", "compute_uv", [(0,), (0,)]), ("SelfAdjointEigV2", "compute_v", [(0,)])]
+)
+def test_vectors_that_are_not_computed_are_none_of_any_matrix(op: str, flag: str, shapes: list[Shape]) -> None:
+    assert inferred(op, [], **{flag: AttrValue(b=False)}) == [None, *shapes]

@@ -11,7 +11,7 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.messages import AttrValue
 from simulator.shapes.filling import with_shapes
 from tests.shapes.test_rules import FLOAT, INT32, inferred, number, scalar, vector
-from tests.strategies import Rows, shape_attr, type_attr
+from tests.strategies import BOOL, Rows, shape_attr, type_attr
 
 VARIANT, STRING = 21, 7
 INTS = {"T": type_attr(INT32)}
@@ -474,3 +474,16 @@ def test_sizes_in_another_data_format(op: str, given: AttrValue, formats: tuple[
     made.add("end", "Identity", ["filled"], T=type_attr())
     shape = shape_of(with_shapes(made.built(producer=1882)), "filled")
     assert shape == (found or (-1,) * given.tensor.tensor_shape.dim[0].size)
+
+
+@pytest.mark.parametrize(("side", "found"), [(64, 64), (65, -1)])
+def test_a_table_of_each_number_beside_each_is_no_longer_than_other_values(side: int, found: int) -> None:
+    """As a mask of boxes, which a suppression of overlaps compares in loops: it was computed element by element."""
+    made = Rows()
+    made.add("numbers", "Const", dtype=type_attr(INT32), value=vector(*range(side)))
+    made.add("upright", "Const", dtype=type_attr(INT32), value=vector(-1, 1))
+    made.add("column", "Reshape", ["numbers", "upright"], **INTS)
+    made.add("same", "Equal", ["column", "numbers"], **INTS)
+    made.add("places", "Where", ["same"], T=type_attr(BOOL))
+    made.add("end", "Identity", ["places"], T=type_attr(9))
+    assert shape_of(with_shapes(made.built(producer=1882)), "places") == (found, 2)

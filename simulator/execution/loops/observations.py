@@ -3,7 +3,7 @@
 A node that replication copied did what its original did: each copy works on as many examples.
 
                     iterations
-    loop entered E times, LoopCond ran C times      C / E - 1 trips, rounded where they differ
+    loop entered E times, LoopCond ran C times      C / E - 1 trips in the mean, spread evenly
     Switch sent its value n0 times to output 0,
     n1 times to output 1                            true in n1 of n0 + n1 iterations, spread evenly
 """
@@ -11,23 +11,40 @@ A node that replication copied did what its original did: each copy works on as 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.columns import Ints, ints
+from simulator.columns import Flags, Ints, ints
 from simulator.execution.loops.frames import Flow
 from simulator.graph.op_classes import ENTERS
 from simulator.observed.observed_step import ObservedNode, ObservedStep
 
 if TYPE_CHECKING:
-    from simulator.execution.loops.iterations import IterationSpace
     from simulator.execution.options import Choice
 
 
-def observed_trips(flow: Flow, observed: ObservedStep | None) -> dict[int, int]:
-    """The trips of each frame whose loop the observed step entered; the mean, rounded up from a half."""
+@dataclass(frozen=True, slots=True)
+class SeenTrips:
+    """How often a loop was entered, and how often its body ran in all."""
+
+    entered: int
+    ran: int
+
+    @property
+    def mean(self) -> int:
+        """The trips of an entry in the mean, rounded up from a half."""
+        return (2 * self.ran + self.entered) // (2 * self.entered)
+
+    def fits(self, count: int, each: Ints | None) -> bool:
+        """Tell whether the body runs as often with `count` trips per entry, or with these of each entry."""
+        return self.ran == (self.entered * count if each is None else int(each.sum()))
+
+
+def observed_trips(flow: Flow, observed: ObservedStep | None) -> dict[int, SeenTrips]:
+    """The trips of each frame whose loop the observed step entered."""
     if observed is None:
         return {}
     begun, tested = dict[int, int](), dict[int, int]()
@@ -40,7 +57,7 @@ def observed_trips(flow: Flow, observed: ObservedStep | None) -> dict[int, int]:
         else:
             begun[flow.child[op]] = max(node.runs, begun.get(flow.child[op], 0))
     return {
-        frame: max(0, (2 * tested[frame] + times) // (2 * times) - 1)
+        frame: SeenTrips(times, max(0, tested[frame] - times))
         for frame, times in begun.items()
         if times and tested.get(frame, 0)
     }
@@ -68,15 +85,17 @@ def observed_way(
     return best
 
 
-def spread(share: Fraction, space: IterationSpace) -> Ints:
+def spread(share: Fraction, body: Flags) -> Ints:
     """[iterations] truths in that share of the times that a loop's body runs, as evenly as may be.
 
     Of the first k bodies, in order, it holds in the whole part of k times the share.
     """
-    body = np.arange(space.size) % space.width < max(space.trips, 1)
-    number = np.cumsum(body)
-    held = number * share.numerator // share.denominator
-    return ints(np.where(body, held - (number - 1) * share.numerator // share.denominator, 0))
+    return ints(np.where(body, dealt(share.numerator, share.denominator, np.cumsum(body)), 0))
+
+
+def dealt(whole: int, among: int, number: Ints) -> Ints:
+    """The part of each, numbered from 1, if so many get the whole as evenly as may be."""
+    return ints(number * whole // among - (number - 1) * whole // among)
 
 
 def _way(sides: dict[int, int], *, negated: bool, case: bool) -> Choice | Fraction:

@@ -19,8 +19,9 @@ import numpy as np
 
 from simulator.columns import Ints
 from simulator.errors import SimvizError
+from simulator.execution.loops.entries import bodies
 from simulator.execution.loops.frames import Flow, Output
-from simulator.execution.loops.iterations import IterationSpace, mask
+from simulator.execution.loops.iterations import mask
 from simulator.execution.loops.observations import observed_way, spread
 from simulator.execution.loops.origins import HANDED_ON, MAX_DEPTH, initial, loop_invariant
 from simulator.execution.loops.reasons import NAMED, Reason, UnknownNameError
@@ -93,7 +94,7 @@ def find_branches(columns: ValueColumns, options: SimulationOptions, chosen: Map
                 alike = ((at, one.negated) for at, one in predicates.items() if one.origin == predicate.origin)
                 seen = observed_way(flow, options.observed, alike, case=is_case)
                 decisions[name] = _decide(columns, predicate, requested, chosen.get(name), seen, case=is_case)
-            value = _by_iteration(name, decisions[name].value, spaces[frame], options.seed)
+            value = _by_iteration(columns, frame, name, decisions[name].value, options.seed)
             columns.known[predicate.origin] = value
         taken[op] = _taken(_at_switch(columns, predicate, value, frame, op), predicate.negated, sides)
     return Branches(taken, predicates, decisions)
@@ -253,13 +254,14 @@ def _decide(
     return Decision(Reason.KNOWN, known)
 
 
-def _by_iteration(name: str, value: Choice | Fraction | Ints, space: IterationSpace, seed: int) -> Ints:
+def _by_iteration(columns: ValueColumns, frame: int, name: str, value: Choice | Fraction | Ints, seed: int) -> Ints:
     """[iterations] the value of a predicate in each iteration; a draw depends on nothing but seed and name."""
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, Fraction):
-        return spread(value, space)
-    count = space.size
+        runs = bodies(columns, columns.values.flow.loop_nest(frame))
+        return spread(value, runs if runs.any() else np.ones_like(runs))
+    count = columns.spaces[frame].size
     if is_whole(value) or float(value) in (0.0, 1.0):
         return np.full(count, int(value))
     draw = np.random.default_rng([seed, crc32(name.encode("utf-8", "surrogatepass"))])

@@ -130,12 +130,12 @@ def qr(site: Site) -> Outputs:
 
 def svd(site: Site) -> Outputs:
     """Svd: singular values, then both bases, thin unless `full_matrices`."""
-    shape = site.at_least(site.shape(0), 2)
+    shape, bases = site.at_least(site.shape(0), 2), site.flag("compute_uv", True)
     if shape is None:
-        return (None, None, None)
+        return (None, None, None) if bases else (None, (0,), (0,))
     *lead, rows, columns = shape
     least = _smaller(site, rows, columns)
-    if not site.flag("compute_uv", True):
+    if not bases:
         return ((*lead, least), (0,), (0,))
     full = site.flag("full_matrices")
     left, right = (rows, columns) if full else (least, least)
@@ -145,10 +145,8 @@ def svd(site: Site) -> Outputs:
 def eigen(site: Site) -> Outputs:
     """SelfAdjointEigV2 and Eig: a value per row, then the vectors if they are computed."""
     shape = _square(site)
-    if shape is None:
-        return (None, None)
     vectors = shape if site.flag("compute_v", True) else (0,)
-    return (shape[:-1], vectors)
+    return (None if shape is None else shape[:-1], vectors)
 
 
 def decomposed(site: Site) -> Outputs:

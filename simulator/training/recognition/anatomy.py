@@ -30,6 +30,7 @@ from simulator.training.recognition.variable_flow import (
     ASSIGNS,
     WRITES,
     before_the_sum,
+    holds_examples,
     is_used,
     on_examples,
     places,
@@ -113,14 +114,15 @@ def _without_gradients(graph: Graph, step: Step) -> GraphError:
         )
     if not any(op in VARIABLES for op in graph.ops):
         return GraphError(f"{said}it has no variables, as if it were frozen to serve. Give the graph that trains.")
+    if holds_examples(graph, step.runs):
+        said = f"{graph.source} trains on what it holds itself, so workers have nothing to divide. "
+        return GraphError(f"{said}Give a graph that is fed its examples.")
     hidden = "; functions that it calls may hold them: inline it first" if graph.library else ""
     served = [name for name in graph.signatures if name != INIT_SIGNATURE]
     fetch = f"fetch its train op, or name the signature that trains ({some(served)})"
-    if not served:
-        fetch = "or fetch its train op"
     return GraphError(
         f"{said}no op of an optimizer runs in its step, which fetches {some(step.fetches)}{hidden}. Give a graph that "
-        f"trains, {fetch}."
+        f"trains, {fetch if served else 'or fetch its train op'}."
     )
 
 

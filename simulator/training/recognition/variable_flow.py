@@ -53,6 +53,15 @@ def origins_of_examples(graph: Graph) -> list[int]:
     return [row for row, op in enumerate(graph.ops) if not reads[row] and op not in VARIABLES and op != "Const"]
 
 
+def holds_examples(graph: Graph, runs: Flags) -> bool:
+    """Whether nodes of a step write what they make of variables, and none brings examples: constants hold them."""
+    if any(runs[row] and graph.outputs(row) for row in origins_of_examples(graph)):
+        return False
+    made = depending_on(graph, [row for row, op in enumerate(graph.ops) if op in VARIABLES])
+    writes = [row for row, op in enumerate(graph.ops) if op in WRITES and runs[row]]
+    return any(made[graph.edge_src[value_edge(graph, row)]] for row in writes)
+
+
 def written_by(graph: Graph, row: int) -> int:
     """The variable to which a node writes; -1: there is none."""
     variable = variable_of(graph, row)

@@ -223,6 +223,17 @@ def test_what_cannot_be_replicated_is_refused() -> None:
         replicate(placed.built(), load_cluster("ps=1,worker=2"))
 
 
+def test_a_graph_whose_constants_hold_its_examples_is_told_so() -> None:
+    """As of a Gaussian process over a few points: its gradients are there, and it was said to lack them."""
+    made = Rows()
+    variable(made, "w", 2)
+    made.add("read", "ReadVariableOp", ["w"], **typed("ReadVariableOp", (2,)))
+    made.add("gradient", "Neg", ["read"], **typed("Neg", (2,)))
+    made.add("update", "AssignSubVariableOp", ["w", "gradient"], dtype=type_attr())
+    with pytest.raises(GraphError, match=r"trains on what it holds itself, .* is fed its examples"):
+        anatomy(made.built())
+
+
 def test_a_graph_without_gradients_is_told_what_it_lacks() -> None:
     with pytest.raises(GraphError, match=r"which fetches loss\. It has some, such as 'update_w'.*\(train\)"):
         anatomy(momentum(), fetches=["loss"])
