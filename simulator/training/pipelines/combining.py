@@ -3,6 +3,7 @@
     pairs      products of all examples with all others           [B, n] x [n, B] ─▶ [B, B]
     summaries  values of the batch that go back to each example   [B, n] ─▶ Mean [n] ─▶ Sub [B, n]
     places     examples that change places, or parts of a batch   [B, n] ─▶ ReverseV2, or half of it [B / 2, n]
+    rows       examples that are found by numbers which are fed   [B, n], edges [E] ─▶ GatherV2 [E, n]
 
 The gradient of a mean is the mean of those of microbatches only where each example has a gradient of its own. So a loss
 that is no linear function of a mean has a summary, too: its gradient reads the mean.
@@ -22,6 +23,13 @@ _DRAWN = "CandidateSampler"  # of such an op the samples depend on no example
 _ALONG = {"ReverseV2": 1, "Roll": 2, "Cumsum": 1, "Cumprod": 1}  # op -> slot of its axes
 _BESIDE = frozenset(("Concat", "ConcatV2", "Pad", "PadV2"))  # values come beside those of examples, not to them
 _PARTS = frozenset(("Split", "SplitV", "Slice", "StridedSlice"))
+_BY_NUMBERS = {  # ops -> slots of the examples, of their numbers
+    **dict.fromkeys(("Gather", "GatherV2"), (0, 1)),
+    **{f"{kind}Segment{how}": (0, 1) for kind in ("", "Unsorted") for how in ("Sum", "Prod", "Max", "Min", "Mean")},
+    **dict.fromkeys(("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN"), (0, 1)),
+    "SparseTensorDenseMatMul": (3, 0),
+}
+_NUMBERED = frozenset(("Where", "Range", "ArgMax", "ArgMin", "TopKV2", "Unique", *SIZES))  # in the microbatch itself
 
 
 def pairs(of: Batches) -> tuple[int, ...]:
@@ -35,8 +43,8 @@ def pairs(of: Batches) -> tuple[int, ...]:
 
 
 def combined(of: Batches) -> tuple[int, ...]:
-    """The nodes that sum up a batch where that goes back to its examples, and those that change their places."""
-    return tuple(sorted({*_summaries(of), *filter(lambda row: _moves(of, row), of.copied)}))
+    """The nodes that sum up a batch where that goes back to its examples, or that take these from other places."""
+    return tuple(sorted({*_summaries(of), *(row for row in of.copied if _moves(of, row) or _takes(of, row))}))
 
 
 def _summaries(of: Batches) -> Iterator[int]:
@@ -77,6 +85,24 @@ def _moves(of: Batches, row: int) -> bool:
     taken = max((len(of.axes(_tensor(of, edge))) for edge in edges), default=0)
     made = [(of.whole.tensor_shape[one] or ())[at] for one in of.small.outputs(row) for at in of.axes(one)]
     return bool(taken) and any(size % of.examples for size in made)
+
+
+def _takes(of: Batches, row: int) -> bool:
+    """Tell whether an op finds examples by their numbers in the whole batch, such as the nodes of a graph by edges."""
+    graph, edges = of.small, values_in(of.small, row)
+    examples, numbers = _BY_NUMBERS.get(graph.ops[row], (0, len(edges)))
+    if max(examples, numbers) >= len(edges) or not of.axes(_tensor(of, edges[examples])):
+        return False
+    if graph.ops[row] == "GatherV2":
+        axis = constant(graph, int(graph.edge_src[edges[2]]))
+        rank = len(graph.tensor_shape[_tensor(of, edges[0])] or ())
+        if axis is None or int(axis[0]) % max(rank, 1) not in of.axes(_tensor(of, edges[0])):
+            return False
+    behind = closure(
+        [int(graph.edge_src[edges[numbers]])],
+        lambda at: (int(graph.edge_src[edge]) for edge in values_in(graph, at) if graph.ops[at] not in _NUMBERED),
+    )
+    return any(graph.ops[at].startswith("Placeholder") or "Iterator" in graph.ops[at] for at in behind)
 
 
 def _tensor(of: Batches, edge: int) -> int:

@@ -224,6 +224,23 @@ def test_parts_of_a_batch_are_told_and_parts_of_two_are_not_nor_a_softmax_of_eac
     assert [whole.names[row] for row in combined(of)] == ["halves", "softened"]
 
 
+def test_examples_that_fed_numbers_find_are_told_and_those_that_are_found_in_the_microbatch_are_not() -> None:
+    """The nodes of a graph are no examples: its edges name nodes of the whole batch."""
+    rows = rows_of(chain(2, 12))
+    gather = {"Tparams": type_attr(), "Tindices": type_attr(3), "Taxis": type_attr(3)}
+    rows.add("zero", "Const", dtype=type_attr(3), value=constant(0, 3))
+    rows.add("one", "Const", dtype=type_attr(3), value=constant(1, 3))
+    rows.add("edges", "Placeholder", dtype=type_attr(3), shape=shape_attr(40))
+    rows.add("ends", "AddV2", ["edges", "zero"], T=type_attr(3))
+    rows.add("sent", "GatherV2", ["squares", "ends", "zero"], **gather)
+    rows.add("columns", "GatherV2", ["squares", "ends", "one"], **gather)
+    rows.add("best", "ArgMax", ["squares", "zero"], T=type_attr(), Tidx=type_attr(3), output_type=type_attr(3))
+    rows.add("kept", "GatherV2", ["squares", "best", "zero"], **gather)
+    whole = with_shapes(rows.built())
+    of = Batches(whole, with_shapes(whole, batch=4), range(len(whole)), (), 12, 3)
+    assert [whole.names[row] for row in combined(of)] == ["sent"]
+
+
 def fed(batch: int) -> dict[str, tuple[int, ...]]:
     return {"x": (batch, WIDTH), "y": (batch, WIDTH)}
 
