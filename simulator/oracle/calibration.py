@@ -36,7 +36,7 @@ MESSAGES_S = 12.0
 
 
 def calibrate(say: Say = silent) -> Profile:
-    """Measure this machine, in some three minutes; `say` gets a line about the progress.
+    """Measure this machine, in some two and a half minutes; `say` gets a line about the progress.
 
     The machine should do nothing else. Raises OracleError if TensorFlow is missing or fails. So it does where the
     system does not say which cores a process may use (it is Linux that does).
@@ -46,7 +46,7 @@ def calibrate(say: Say = silent) -> Profile:
     cores = sorted(os.sched_getaffinity(0))
     kernels: list[KernelTime] = []
     figures: dict[str, Figure] = {}
-    counted: dict[_Case, KernelTime | None] = {}
+    counted: dict[_Case, KernelTime] = {}
     version, onednn = "", False
     for used in dict.fromkeys((tuple(cores[:1]), tuple(cores))):
         what = "one core" if len(used) == 1 else f"{len(used)} cores"
@@ -91,11 +91,11 @@ def _kernels(
     dispatch_ns: float,
     what: str,
     say: Say,
-    counted: dict[_Case, KernelTime | None],
+    counted: dict[_Case, KernelTime],
 ) -> list[KernelTime]:
     """Time all cases in one child, in some rounds; the shortest time of each counts, and warm that of the last.
 
-    `counted` keeps what the cost table counts for each case that has run, None for one that does not run.
+    `counted` keeps what the cost table counts for each case that was asked for.
     """
     known = [(family, row) for family, of in cases().items() for row in range(len(of))]
     shortest: dict[_Case, KernelTime] = {}
@@ -106,9 +106,8 @@ def _kernels(
             say(f"{what}: round {turn + 1} of {rounds}, {step} of {steps} steps of kernels")
             asked, last = order[step::steps], turn + 1 == rounds
             for case, times in zip(asked, _asked(ask, asked, cores, counted, warm=last), strict=True):
-                like = counted[case]
-                if times is not None and like is not None:
-                    found = _timed(like, cores, dispatch_ns, times)
+                if times is not None:
+                    found = _timed(counted[case], cores, dispatch_ns, times)
                     best = shortest.get(case, found)
                     ns, warm_ns = min(best.ns, found.ns), min(best.warm_ns, found.warm_ns)
                     shortest[case] = replace(best if best.ns <= found.ns else found, ns=ns, warm_ns=warm_ns)
@@ -116,16 +115,14 @@ def _kernels(
 
 
 def _asked(
-    ask: child.Asking, asked: Sequence[_Case], cores: int, counted: dict[_Case, KernelTime | None], *, warm: bool
+    ask: child.Asking, asked: Sequence[_Case], cores: int, counted: dict[_Case, KernelTime], *, warm: bool
 ) -> list[list[float | None] | None]:
     """The times of some cases, None for those that do not run; what is counted for new ones goes into `counted`."""
     new = any(case not in counted for case in asked)
     question = child.pack({"ask": "time", "cases": asked, "cores": cores, "warm": warm, "graph": new})
     reply, graphs = child.unpack(ask(question, TIMEOUT_S))
     for graph_def in graphs:
-        works = _counted(load(GraphDef.FromString(graph_def)), len(asked))
-        ran = [times is not None for times in reply["times"]]
-        counted.update({case: work if runs else None for case, work, runs in zip(asked, works, ran, strict=True)})
+        counted.update(zip(asked, _counted(load(GraphDef.FromString(graph_def)), len(asked)), strict=True))
     found: list[list[float | None] | None] = reply["times"]
     return found
 

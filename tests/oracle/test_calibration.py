@@ -82,7 +82,7 @@ def test_every_kernel_is_one_that_tensorflow_runs() -> None:
             told, (graph,) = child.unpack(ask(child.pack(question), 300))
             assert told["refused"] == []
             assert all(ns > 0 and spread >= 0 for ns, spread, _ in told["times"])
-            assert any(warm is not None and 0 < warm < ns for ns, _, warm in told["times"])
+            assert any(warm is not None and warm > 0 for _, _, warm in told["times"])
             made = read_graph(graph)
             assert sum(name.startswith("case") for name in made.names) == count
             notes = estimate(made, load_cluster("1cpu")).notes
@@ -145,7 +145,7 @@ def test_the_shortest_time_of_all_rounds_counts(monkeypatch: pytest.MonkeyPatch)
         ask: object,
         of: Sequence[tuple[str, int]],
         cores: int,
-        counted: dict[tuple[str, int], KernelTime | None],
+        counted: dict[tuple[str, int], KernelTime],
         *,
         warm: bool,
     ) -> list[list[float | None] | None]:
