@@ -12,21 +12,27 @@ class Traced(int):
     algebra: Algebra
 
     def __add__(self, other: int) -> int:
-        return _of(self, other, int(self) + other, self.algebra.plus) if isinstance(other, int) else NotImplemented
+        if not isinstance(other, int):
+            return NotImplemented
+        return _of(self, other, int(self) + int(other), self.algebra.plus)
 
     def __sub__(self, other: int) -> int:
-        return _of(self, other, int(self) - other, self.algebra.minus) if isinstance(other, int) else NotImplemented
+        if not isinstance(other, int):
+            return NotImplemented
+        return _of(self, other, int(self) - int(other), self.algebra.minus)
 
     def __rsub__(self, other: int) -> int:
         return -self + other if isinstance(other, int) else NotImplemented
 
     def __mul__(self, other: int) -> int:
-        return _of(self, other, int(self) * other, self.algebra.times) if isinstance(other, int) else NotImplemented
+        if not isinstance(other, int):
+            return NotImplemented
+        return _of(self, other, int(self) * int(other), self.algebra.times)
 
     def __floordiv__(self, other: int) -> int:
         if not isinstance(other, int):
             return NotImplemented
-        return _of(self, other, int(self) // other, self.algebra.floor_divided)
+        return _of(self, other, int(self) // int(other), self.algebra.floor_divided)
 
     def __mod__(self, other: int) -> int:
         return self - self // other * other if isinstance(other, int) else NotImplemented

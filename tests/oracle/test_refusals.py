@@ -28,7 +28,7 @@ from tests.strategies import Rows
 
 PROFILE = settings.default
 assert PROFILE is not None
-GRAPHS = 2 * PROFILE.max_examples  # per test
+GRAPHS = 3 * PROFILE.max_examples  # per test
 SEED = 5 if PROFILE.derandomize else random.randrange(2**32)  # a failure shows it
 pytestmark = pytest.mark.tensorflow
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.shapes.dims import Algebra
@@ -32,6 +32,7 @@ def solved(origins: Origins, root: int, batch: int, *asked: int) -> list[int]:
     return [origins.number(form_of(one), {form_of(root): batch}) for one in asked]
 
 
+@example(size=1, steps=[(OPERATIONS[5], 1)], batch=2)  # a rest of 0 was 1 less the batch
 @given(
     st.integers(1, 9),
     st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(1, 6)), max_size=6),
