@@ -96,7 +96,7 @@ def _takes(of: Batches, row: int) -> bool:
     if graph.ops[row] == "GatherV2":
         axis = constant(graph, int(graph.edge_src[edges[2]]))
         rank = len(graph.tensor_shape[_tensor(of, edges[0])] or ())
-        if axis is None or int(axis[0]) % max(rank, 1) not in of.axes(_tensor(of, edges[0])):
+        if not axis or int(axis[0]) % max(rank, 1) not in of.axes(_tensor(of, edges[0])):
             return False
     behind = closure(
         [int(graph.edge_src[edges[numbers]])],
