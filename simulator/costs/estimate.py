@@ -20,10 +20,10 @@ from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.costs.estimates.collectives import price_collectives
 from simulator.costs.estimates.fusion import fused, reading_ns
 from simulator.costs.estimates.layout import channels_first
+from simulator.costs.estimates.memory import resident_bytes
 from simulator.costs.estimates.nccl import all_reduces
 from simulator.costs.estimates.notes import alike, assumptions
 from simulator.costs.estimates.profiled import profile_notes, profiled_prices
-from simulator.costs.estimates.residents import resident_bytes
 from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.profile import Profile
 from simulator.costs.roofline import EXECUTOR_NS, OpWork, time_of, work_of
@@ -61,7 +61,7 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None, *, 
     source, errors = np.where(fallback, FALLBACK, STATIC), None
     sources = np.repeat(source[:, None], len(models), axis=1)
     if profile is not None:
-        by_profile, errors = profiled_prices(graph, models, works, which, profile)
+        by_profile, errors = profiled_prices(graph, models, works, which, handing, profile)
         by_profile = _on_parts_of_cores(by_profile, models)
         run_ns = np.where(by_profile >= 0, by_profile, run_ns)
         source = np.where((by_profile >= 0).any(1), PROFILED, source)

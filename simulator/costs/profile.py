@@ -1,8 +1,9 @@
 """A profile: what kernels, ops, steps and messages take on one machine, as measured there, and its TOML file.
 
-    simviz = "profile 3"
+    simviz = "profile 4"
     machine = "..."            tensorflow = "..."      date = "..."
     cores = 2                  onednn = true           cache_bytes = 2097152
+    streams = [[footprint, nanoseconds per byte], ...]
     [figures]                  name = [value, spread], nanoseconds
     [kernels]                  columns = [...]         rows = [[...], ...]
 
@@ -34,10 +35,11 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-FORM = "profile 3"
+FORM = "profile 4"
 MAX_ROWS = 10_000
 MAX_KERNEL_NS = 10**11  # 100 s; calibration gives a kernel a twentieth of a second
-MAX_CACHE_BYTES = 2**40
+MAX_CACHE_BYTES = MAX_STREAM_BYTES = 2**40
+MAX_STREAMS = 64
 MAX_SPREAD = 100.0  # a median of a hundred times the lower quartile: the machine was not there
 BUSY = 0.15  # spread of the kernel in the middle; on a quiet machine it is 0.02
 _REMAKE = "make a new one with simviz --calibrate"
@@ -63,7 +65,7 @@ FIGURES: Mapping[str, tuple[float, float]] = {
     "send_byte": (0, 10**4),
     "receive_byte": (0, 10**4),
 }
-_KEYS = ("simviz", "machine", "tensorflow", "date", "cores", "onednn", "cache_bytes", "figures", "kernels")
+_KEYS = ("simviz", "machine", "tensorflow", "date", "cores", "onednn", "cache_bytes", "streams", "figures", "kernels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class Profile:
     onednn: bool  # whether TensorFlow used oneDNN's kernels
     date: str  # of the measurement, "2026-11-22"
     cache_bytes: int  # of the largest cache that a core has for itself
+    streams: tuple[tuple[int, float], ...]  # bytes that a step touches, nanoseconds of a byte it makes
     figures: Mapping[str, Figure]  # by the names of FIGURES; without two cores those of messages are missing
     kernels: tuple[KernelTime, ...]
     source: str = "a profile in memory"  # the file
@@ -112,7 +115,7 @@ class Profile:
 
     def to_toml(self) -> str:
         """The text of a profile's file."""
-        head = {"simviz": FORM, **{key: getattr(self, key) for key in _KEYS[1:7]}}
+        head = {"simviz": FORM, **{key: getattr(self, key) for key in _KEYS[1:8]}}
         lines = ["# Times on one machine, in nanoseconds; made by simviz --calibrate."]
         lines += [f"{key} = {_toml(value)}" for key, value in head.items()]
         lines += ["", "[figures] # [value, spread]"]
@@ -131,7 +134,7 @@ class Profile:
 
 def _toml(value: object) -> str:
     """A value in TOML. A number has six digits; JSON writes all others, too, as TOML does."""
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, float):
         return repr(float(f"{value:.6g}"))
@@ -184,10 +187,25 @@ def _read(table: Mapping[str, Any], label: str) -> Profile:  # Any: whatever TOM
         cores=cores,
         onednn=onednn,
         cache_bytes=table["cache_bytes"],
+        streams=_streams(table["streams"], fail),
         figures=_figures(table["figures"], fail),
         kernels=_kernels(table["kernels"], cores, fail),
         source=label,
     )
+
+
+def _streams(rows: Any, fail: Any) -> tuple[tuple[int, float], ...]:  # Any: the function that raises
+    if not isinstance(rows, list) or not 2 <= len(rows) <= MAX_STREAMS:
+        fail(f"streams are not from 2 to {MAX_STREAMS} pairs of bytes and nanoseconds, so the profile is not whole")
+    found: list[tuple[int, float]] = []
+    for row in rows:
+        if not isinstance(row, list) or len(row) != 2 or not _is_count(row[0], MAX_STREAM_BYTES):
+            fail(f"{str(row)[:40]} in streams is not [bytes, nanoseconds per byte]")
+        if found and row[0] <= found[-1][0]:
+            fail(f"{row[0]} bytes in streams do not come after {found[-1][0]}, which are as many or more")
+        _check_time(f"a byte of {row[0]:,} in streams", row[1], 0.0, 0, FIGURES["hop_byte"][1], fail)
+        found.append((row[0], float(row[1])))
+    return tuple(found)
 
 
 def _figures(table: Any, fail: Any) -> dict[str, Figure]:  # Any: the function that raises

@@ -64,6 +64,7 @@ class OpWork(NamedTuple):
     kernels: int = 1  # of a GPU, but for convolutions
     streamed: int = 0  # bytes that these move, where it is more than `moved`
     rearranged: int = 0  # bytes that kernels read and write before and after a product
+    made: int = 0  # bytes of outputs, which are among those moved
 
 
 def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
@@ -97,6 +98,7 @@ def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
         kernels if passes is None else passes.kernels,
         streamed,
         rearranged,
+        min(moved, sum(instance.output_bytes)),
     )
 
 

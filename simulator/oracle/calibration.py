@@ -1,6 +1,6 @@
 """Calibrate: measure what kernels, ops, steps and messages take on this machine, in child processes.
 
-    one core     products, convolutions, kernels that move bytes, an op's dispatch, a step without work
+    one core     products, convolutions, kernels that move bytes, an op's dispatch, a step without work, streams
     all cores    the same kernels, where there is more than one
     two cores    messages between two processes
 
@@ -47,28 +47,31 @@ def calibrate(say: Say = silent) -> Profile:
     kernels: list[KernelTime] = []
     figures: dict[str, Figure] = {}
     counted: dict[_Case, KernelTime] = {}
-    version, onednn = "", False
+    say("one core: what comes with each op, step and byte")
+    reply, _ = child.unpack(
+        child.run("simulator.oracle.executor_times", child.pack({"cores": cores[:1]}), timeout_s=TIMEOUT_S)
+    )
+    for name in ("dispatch", "step"):
+        figures[name] = _figure(name, reply[name])
     for used in dict.fromkeys((tuple(cores[:1]), tuple(cores))):
         what = "one core" if len(used) == 1 else f"{len(used)} cores"
         say(f"{what}: starting TensorFlow")
         with child.conversation("simulator.oracle.kernel_times") as ask:
-            begun, _ = child.unpack(ask(child.pack({"ask": "begin", "cores": used}), TIMEOUT_S))
-            version, onednn = begun["tensorflow"], begun["onednn"]
-            if len(used) == 1:
-                figures |= {name: _figure(name, begun[name]) for name in ("dispatch", "step")}
+            ask(child.pack({"ask": "begin", "cores": used}), TIMEOUT_S)
             rounds = ROUNDS if len(used) == 1 else 1
-            kernels += _kernels(ask, len(used), rounds, Figure(*begun["dispatch"]).ns, what, say, counted)
+            kernels += _kernels(ask, len(used), rounds, figures["dispatch"].ns, what, say, counted)
     if len(cores) > 1:
         say("messages between two processes")
         question = child.pack({"cores": cores[:2], "seconds": MESSAGES_S})
-        reply, _ = child.unpack(child.run("simulator.oracle.message_times", question, timeout_s=TIMEOUT_S))
-        figures |= {name: _figure(name, reply["figures"][name]) for name in FIGURES if name in reply["figures"]}
+        found, _ = child.unpack(child.run("simulator.oracle.message_times", question, timeout_s=TIMEOUT_S))
+        figures |= {name: _figure(name, found["figures"][name]) for name in FIGURES if name in found["figures"]}
     return Profile(
         machine=processor(),
         cores=len(cores),
-        tensorflow=version,
-        onednn=onednn,
+        tensorflow=reply["tensorflow"],
+        onednn=reply["onednn"],
         cache_bytes=cache_bytes(cores[0]),
+        streams=tuple((size, ns) for size, ns in reply["streams"]),
         date=date.today().isoformat(),
         figures=figures,
         kernels=tuple(kernels),

@@ -1,4 +1,4 @@
-"""In the child process: time kernels as they run in a step, an op's dispatch and a step without work, on so many cores.
+"""In the child process: time kernels as they run in a step, on so many cores.
 
     inputs copied -> clock -> kernel -> clock -> clock -> inputs copied -> clock -> the next kernel ...
 
@@ -27,14 +27,12 @@ from typing import Any
 
 from simulator.oracle import child
 from simulator.oracle.kernel_cases import KernelCase, cases
-from simulator.oracle.session import configuration, quiet, sentence
+from simulator.oracle.session import one_op_at_a_time, quiet, sentence
 
 ENOUGH_S, LEAST, MOST = 8.0, 5, 10  # of a step of kernels; runs that count
-_ROWS_S, _ROWS_MOST = 2.0, 200  # the same of the steps of ops in a row
 TICK_NS = 1000.0  # of a clock
 WARM_UP = 3  # runs before these: a session's first ones choose and allocate
 _VALUES = (0.1, 2.0)  # of numbers, by chance: what a kernel takes may hang on them
-LONG, SHORT = 1500, 500  # ops in a row, to time one of them
 WARM_BYTES, WARM_MOST = 2**20, 150  # of the inputs of a kernel that is also timed warm; runs that count, of ticks
 _GROUP_BYTES, _GROUP = 2**19, 24  # of all inputs of a step whose kernels are warm; its cases, at most
 
@@ -42,52 +40,20 @@ _GROUP_BYTES, _GROUP = 2**19, 24  # of all inputs of a step whose kernels are wa
 def answer(question: bytes) -> bytes:
     """Time what is asked for: "begin" with `cores`; "time" with `cases`, `warm` and `graph`.
 
-    A case is a family and a row of it. `warm` tells whether small ones are timed warm, too. The reply to "begin" has
-    TensorFlow's version, and the times of `dispatch` and `step` as (ns, spread). The reply to "time" has `times`, with
-    the time warm or None as a third figure, and None for a kernel that this TensorFlow refuses. It also has `refused`,
-    and, where `graph` says so, a GraphDef with the cases as nodes "case0", ....
+    A case is a family and a row of it. `warm` tells whether small ones are timed warm, too. The reply to "time" has
+    `times`, with the time warm or None as a third figure, and None for a kernel that this TensorFlow refuses. It also
+    has `refused`, and, where `graph` says so, a GraphDef with the cases as nodes "case0", ....
     """
     facts, _ = child.unpack(question)
     if facts["ask"] == "begin":
-        return child.pack(_begin(facts["cores"]))
+        os.sched_setaffinity(0, facts["cores"])
+        quiet()
+        return child.pack({})
     known = cases()
     asked = [known[family][row] for family, row in facts["cases"]]
     times, refused = _timed(asked, facts["cores"], warm=facts["warm"])
     graphs = [_graph(asked)] if facts["graph"] else []
     return child.pack({"times": times, "refused": refused, "cores": facts["cores"]}, graphs)
-
-
-def _begin(cores: Sequence[int]) -> dict[str, Any]:
-    """Take the cores, start TensorFlow, and time what comes with every op and every step."""
-    os.sched_setaffinity(0, cores)
-    quiet()
-    import tensorflow as tf
-    from tensorflow.python.framework import test_util
-
-    with tf.Graph().as_default() as graph:
-        rows = {}
-        for count in (0, SHORT, LONG):
-            last = tf.constant(0.0)
-            for _ in range(count):
-                last = tf.raw_ops.Identity(input=last)
-            with tf.control_dependencies([last]):
-                rows[count] = tf.no_op()
-        with tf.compat.v1.Session(graph=graph, config=_configured(len(cores))) as session:
-            steps = [session.make_callable(row) for row in rows.values()]
-            seen = _in_turn(steps)
-    none, short, long = map(_quartile, seen)
-    return {
-        "tensorflow": tf.__version__,
-        "onednn": bool(test_util.IsMklEnabled()) and os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0",
-        "dispatch": [max(1.0, (long[0] - short[0]) / (LONG - SHORT)), long[1]],
-        "step": list(none),
-    }
-
-
-def _configured(threads: int) -> Any:
-    config = configuration(soft=True)
-    config.inter_op_parallelism_threads, config.intra_op_parallelism_threads = 1, threads
-    return config
 
 
 def _timed(asked: Sequence[KernelCase], cores: int, *, warm: bool) -> tuple[list[Any], list[str]]:
@@ -163,7 +129,7 @@ def _clocked(
         seconds = tf.stack(clocks)
         with tf.control_dependencies([seconds]):
             end = tf.raw_ops.IdentityN(input=[seconds, *outputs])[0]
-    with v1.Session(graph=graph, config=_configured(cores)) as session:
+    with v1.Session(graph=graph, config=one_op_at_a_time(cores)) as session:
         session.run(first)
         runs = _runs(session.make_callable(end), most)
     took = [[1e9 * (run[at + 1] - run[at]) for run in runs] for at in range(len(clocks) - 1)]
@@ -239,27 +205,6 @@ def _first(made: Any) -> Any:
     while isinstance(made, (list, tuple)):
         made = made[0]
     return made
-
-
-def _in_turn(steps: Sequence[Callable[[], Any]]) -> list[list[int]]:
-    """Nanoseconds of each step, run in turn until there are `_ROWS_MOST` or `_ROWS_S` is over."""
-    for step in steps:
-        step()
-        step()
-    seen: list[list[int]] = [[] for _ in steps]
-    deadline = time.perf_counter() + _ROWS_S
-    while len(seen[0]) < LEAST or (len(seen[0]) < _ROWS_MOST and time.perf_counter() < deadline):
-        for step, took in zip(steps, seen, strict=True):
-            begun = time.perf_counter_ns()
-            step()
-            took.append(time.perf_counter_ns() - begun)
-    return seen
-
-
-def _quartile(took: Sequence[int]) -> tuple[float, float]:
-    """The lower quartile, and how much longer the median is."""
-    low = statistics.quantiles(took, n=4)[0]
-    return low, max(0.0, statistics.median(took) / low - 1)
 
 
 def _graph(asked: Sequence[KernelCase]) -> bytes:

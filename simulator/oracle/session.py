@@ -151,6 +151,13 @@ def configuration(*, soft: bool, logs: bool = False) -> Any:
     return config
 
 
+def one_op_at_a_time(threads: int) -> Any:
+    """A ConfigProto of a session that runs ops one by one, each on so many threads."""
+    config = configuration(soft=True)
+    config.inter_op_parallelism_threads, config.intra_op_parallelism_threads = 1, threads
+    return config
+
+
 def place_and_cut(
     graph_def: bytes, config: Any, step: Mapping[str, Sequence[str]], master: str = ""
 ) -> tuple[list[tuple[str, str, str]], str, str | None]:

@@ -77,7 +77,8 @@ def made(cores: int = 1, noise: float = 0.0) -> Profile:
     ]
     figures = {name: Figure(max(low, 50_000.0 if high > 10**6 else 0.5), 0.02) for name, (low, high) in FIGURES.items()}
     figures["dispatch"] = Figure(150.0, 0.02)
-    return Profile("a made-up machine", cores, "2.21.0", False, "2026-11-22", 2**21, figures, tuple(kernels))
+    streams = ((2**22, 0.25), (2**28, 0.25))  # as if nothing were farther than in the calibration
+    return Profile("a made-up machine", cores, "2.21.0", False, "2026-11-22", 2**21, streams, figures, tuple(kernels))
 
 
 def graph(side: int = 64) -> Graph:
@@ -170,10 +171,15 @@ ROW = '["MatMul", 1, '
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('simviz = "profile 3"', 'simviz = "profile 2"', "of another version of simviz; make a new one"),
-        ('simviz = "profile 3"', 'simviz = "result 1"', "does not say simviz"),
+        ('simviz = "profile 4"', 'simviz = "profile 2"', "of another version of simviz; make a new one"),
+        ('simviz = "profile 4"', 'simviz = "result 1"', "does not say simviz"),
         ("cache_bytes = 2097152", "cache_bytes = 0", "not a number of bytes"),
         ("cache_bytes = 2097152", "", "'cache_bytes' is missing"),
+        ("[268435456, 0.25]]", "[4194304, 0.25]]", "do not come after 4194304"),
+        ("[268435456, 0.25]]", "[0, 0.25]]", "not \\[bytes, nanoseconds per byte\\]"),
+        ("[268435456, 0.25]]", "[268435456, -1]]", "takes -1 ns"),
+        ("[268435456, 0.25]]", "7]", "not \\[bytes, nanoseconds per byte\\]"),
+        (", [268435456, 0.25]]", "]", "not from 2 to 64 pairs"),
         ("cores = 1", "cores = 0", "not a number of cores"),
         ("cores = 1", "cores = true", "not a number of cores"),
         ('machine = "a made-up machine"', 'machine = ""', "not a line of text"),

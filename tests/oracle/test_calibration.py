@@ -16,7 +16,7 @@ import pytest
 from simulator import estimate, load_cluster, read_graph, read_profile
 from simulator.costs.profile import FIGURES, KernelTime, Profile
 from simulator.errors import OracleError
-from simulator.oracle import calibration, child, kernel_times
+from simulator.oracle import calibration, child, executor_times, kernel_times
 from simulator.oracle.kernel_cases import KernelCase, cases
 from simulator.oracle.machine import cache_bytes
 from tests.oracle.processes import gone, traces
@@ -67,6 +67,8 @@ def test_the_command_writes_a_profile_of_this_machine_that_prices_a_graph(
     product = next(one for one in profile.kernels if one.op == "MatMul")
     assert (product.m, product.k, product.n, product.flops) == (16, 16, 16, 2 * 16**3)
     assert (profile.figures.keys() == FIGURES.keys()) == (cores > 1)
+    assert tuple(size for size, _ in profile.streams) == executor_times.STREAMS
+    assert all(ns > 0 for _, ns in profile.streams)
     assert "one core: round 1 of 2, 0 of 4 steps of kernels" in said
     assert len(read_profile(tmp_path / "host.toml").kernels) == len(profile.kernels)
 

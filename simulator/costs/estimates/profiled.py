@@ -1,8 +1,9 @@
 """Price the ops of a graph by a profile: a kernel takes what those like it took that were measured (`likeness`).
 
 Small kernels were timed cold and warm. One takes the cold time as far as others before it push what all kernels share
-out of the cache of its core: see `cold_parts`. On more cores than one it takes what lies between the two numbers of
-cores that were measured.
+out of the cache of its core: see `cold_parts`. Large ones take longer in a step that is larger than the cache that
+cores share, and less in a smaller one: see `farther_ns`. On more cores than one a kernel takes what lies between the
+two numbers of cores that were measured.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from math import ceil, log
 import numpy as np
 
 from simulator.cluster.cluster import Device
-from simulator.columns import Flags, Ints, flags, ids
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.costs.estimates.memory import NO_KERNEL, footprint_bytes
 from simulator.costs.likeness import GUESS, Times
 from simulator.costs.profile import KernelTime, Profile
 from simulator.costs.roofline import OpWork
@@ -26,6 +28,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.op_classes import CONTROL_FLOW
 from simulator.graph.step import choose_step
 from simulator.graph.traversal import loop_depths
+from simulator.units import Bytes
 
 
 class Pricing:
@@ -47,14 +50,15 @@ class Pricing:
         """Whether the op was measured on one core."""
         return self._on[0].knows(op)
 
-    def price(self, op: str, work: OpWork, cold: float = 1.0) -> tuple[float, float, str]:
+    def price(self, op: str, work: OpWork, cold: float = 1.0, farther: float = 0.0) -> tuple[float, float, str]:
         """Nanoseconds, the relative error that nine of ten prices keep, and the family whose error it is.
 
-        `cold` is the part of the way from the warm time to the cold one.
+        `cold` is the part of the way from the warm time to the cold one, which takes `farther` nanoseconds more for
+        each byte of its outputs.
         """
-        ns, error, family = self._on[0].price(op, work, self.dispatch_ns, cold)
+        ns, error, family = self._on[0].price(op, work, self.dispatch_ns, cold, farther)
         if self._weight:
-            all_ns, all_error, _ = self._on[-1].price(op, work, self.dispatch_ns, cold)
+            all_ns, all_error, _ = self._on[-1].price(op, work, self.dispatch_ns, cold, farther)
             ns *= min(1.0, all_ns / ns) ** self._weight
             error = max(error, all_error)
         return max(self.dispatch_ns, ns), error * (2 if self._beyond else 1), family
@@ -77,9 +81,10 @@ class _OnCores:
         """Whether the op was measured."""
         return self._cold.knows(op)
 
-    def price(self, op: str, work: OpWork, dispatch_ns: float, cold: float) -> tuple[float, float, str]:
+    def price(self, op: str, work: OpWork, dispatch_ns: float, cold: float, farther: float) -> tuple[float, float, str]:
         """Nanoseconds, error and family."""
         ns, error, family = self._cold.price(op, work, dispatch_ns)
+        ns = max(_NEAREST * ns, ns + farther * work.made)
         if cold == 1:
             return ns, error, family
         warm_ns, warm_error, _ = self._warm.price(op, work, dispatch_ns)
@@ -104,7 +109,23 @@ def cold_parts(
     return part(launched & ~inside), part(launched & inside)
 
 
+def farther_ns(profile: Profile, footprint: Bytes | None) -> float:
+    """Nanoseconds that a byte of an output takes more in a step of that footprint than in the calibration's steps.
+
+    By the profile's streams, whose kernels read what was just made, and write over what was touched a footprint ago
+    (docs/decisions, 0116). 0 where the footprint is not known.
+    """
+    if footprint is None:
+        return 0.0
+    sizes, took = np.array(profile.streams).T
+    took = np.maximum.accumulate(took)  # a larger one takes no less, but for noise
+    calibrated = took[0] + _CALIBRATED * (took[-1] - took[0])
+    return float(np.interp(log(max(1, footprint)), np.log(sizes), took) - calibrated)
+
+
 _SHARE = 0.1  # of the cache: kernels of so many bytes in the mean run half cold
+_CALIBRATED = 0.3  # of the way from the quickest stream to the slowest: there are the kernels of a calibration
+_NEAREST = 0.5  # of a time, at least: no kernel was seen to gain more by what its step leaves in the caches
 
 # What an op takes that hands on, in dispatches of an Identity, by rows of 1,500 such ops in a session of TensorFlow
 # 2.21, less their constants; others take one. One of a variable or an array looks it up and locks it. Siblings of what
@@ -142,7 +163,7 @@ def _running(graph: Graph) -> Flags:
 
 
 def profiled_prices(
-    graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints, profile: Profile
+    graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints, handing: Ids, profile: Profile
 ) -> tuple[Ints, PriceErrors]:
     """Price kernels of CPUs by a profile: [N, K] times and their errors; -1 where the price of the cost table stays.
 
@@ -151,6 +172,8 @@ def profiled_prices(
     inside = np.array(loop_depths(graph)) > 0
     runs = _running(graph)
     cold = cold_parts(works, which, runs, inside, profile)
+    moved = ints(np.array([work.moved if work.rule.launches else NO_KERNEL for work in works])[which])
+    farther = farther_ns(profile, footprint_bytes(graph, runs, moved, handing, flags(inside)))
     keeps_frames = any(graph.ops[node] in CONTROL_FLOW for node in np.flatnonzero(runs).tolist())
     framed = _FRAMED if keeps_frames else (0.0, 0.0)
     different, first, row_of = np.unique(2 * which + inside, return_index=True, return_inverse=True)
@@ -168,7 +191,7 @@ def profiled_prices(
                 run_ns[row, column] = ceil(pricing.dispatch_ns * (_DISPATCHES.get(op, 1.0) + framed[key % 2]))
                 relative[row, column] = 0.0
             elif pricing.knows(op) or not (work.core_ps or work.rule.opaque or work.rule.category == CHECKPOINT):
-                ns, error, name = pricing.price(op, work, cold[key % 2])
+                ns, error, name = pricing.price(op, work, cold[key % 2], farther)
                 if op in _OF_ROWS:
                     ns = max(ns, work.core_ps / (1000 * min(model.cores, work.parts)))
                 ns += pricing.dispatch_ns * framed[key % 2]

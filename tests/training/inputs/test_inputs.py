@@ -98,7 +98,7 @@ def test_what_fills_an_input_is_priced_by_the_profile_of_the_step() -> None:
     """It had the data sheet's price, so a rate was by another machine than the step."""
     on, figures = apart(1), {"dispatch": Figure(100, 0.01), "step": Figure(1000, 0.01)}
     kernel = KernelTime("Square", 1, 5e7, 0.01, 5e7, 1 << 22, 1 << 25)
-    profile = Profile("a machine", 1, "2.21.0", False, "2026-11-29", 1 << 21, figures, (kernel,))
+    profile = Profile("a machine", 1, "2.21.0", False, "2026-11-29", 1 << 21, ((1, 0.0), (2, 0.0)), figures, (kernel,))
     rows = Rows()
     large = shapes_attr((1 << 22,))
     rows.add("x", "Const", dtype=type_attr(), _output_shapes=large)
