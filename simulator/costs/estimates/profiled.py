@@ -119,12 +119,14 @@ def farther_ns(profile: Profile, footprint: Bytes | None) -> float:
         return 0.0
     sizes, took = np.array(profile.streams).T
     took = np.maximum.accumulate(took)  # a larger one takes no less, but for noise
-    calibrated = took[0] + _CALIBRATED * (took[-1] - took[0])
-    return float(np.interp(log(max(1, footprint)), np.log(sizes), took) - calibrated)
+    more = np.interp(log(max(1, _TOUCHED * footprint)), np.log(sizes), took - took[0])
+    return float(_FAR * more - _CALIBRATED * (took[-1] - took[0]))
 
 
 _SHARE = 0.1  # of the cache: kernels of so many bytes in the mean run half cold
-_CALIBRATED = 0.3  # of the way from the quickest stream to the slowest: there are the kernels of a calibration
+_TOUCHED = 1.5  # of a footprint: freed memory is not all used again at once
+_FAR = 0.8  # of what a step makes lies where it touched memory a footprint ago, the rest over inputs or what was freed
+_CALIBRATED = 0.3  # the same of a calibration's steps, whose kernels write over inputs more often
 _NEAREST = 0.5  # of a time, at least: no kernel was seen to gain more by what its step leaves in the caches
 
 # What an op takes that hands on, in dispatches of an Identity, by rows of 1,500 such ops in a session of TensorFlow
