@@ -53,8 +53,8 @@ class Pricing:
     def price(self, op: str, work: OpWork, cold: float = 1.0, farther: float = 0.0) -> tuple[float, float, str]:
         """Nanoseconds, the relative error that nine of ten prices keep, and the family whose error it is.
 
-        `cold` is the part of the way from the warm time to the cold one, which takes `farther` nanoseconds more for
-        each byte of its outputs.
+        `cold` is the part of the way from the warm time to the cold one. A cold kernel takes `farther` nanoseconds
+        more for each byte of its outputs.
         """
         ns, error, family = self._on[0].price(op, work, self.dispatch_ns, cold, farther)
         if self._weight:
