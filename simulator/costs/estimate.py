@@ -37,13 +37,17 @@ from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.handing_on import COPIED, NONE, handed_on
 from simulator.graph.ops import Slots
+from simulator.graph.step import Step
 from simulator.graph.tensors import MAX_RANK
 
 
-def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None, *, joined: bool = True) -> CostTable:
+def estimate(
+    graph: Graph, cluster: Cluster, profile: Profile | None = None, *, joined: bool = True, step: Step | None = None
+) -> CostTable:
     """Price every node on every device kind of the cluster. By a profile CPUs are priced as they were measured.
 
-    With `joined`, ops of a GPU that TensorFlow joins with another's kernel cost next to nothing there.
+    The nodes of the step say then what the caches hold; None: those of the one that is run by default. With `joined`,
+    ops of a GPU that TensorFlow joins with another's kernel cost next to nothing there.
 
     An op that the table of `costs/rules.py` lacks costs a launch and the bytes of its known tensors. A call of code
     outside the graph (py_func) costs the call. Both are marked FALLBACK. The notes name them, ops that lack attributes,
@@ -61,7 +65,7 @@ def estimate(graph: Graph, cluster: Cluster, profile: Profile | None = None, *, 
     source, errors = np.where(fallback, FALLBACK, STATIC), None
     sources = np.repeat(source[:, None], len(models), axis=1)
     if profile is not None:
-        by_profile, errors = profiled_prices(graph, models, works, which, handing, profile)
+        by_profile, errors = profiled_prices(graph, models, works, which, handing, profile, step)
         by_profile = _on_parts_of_cores(by_profile, models)
         run_ns = np.where(by_profile >= 0, by_profile, run_ns)
         source = np.where((by_profile >= 0).any(1), PROFILED, source)

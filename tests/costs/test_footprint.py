@@ -20,6 +20,7 @@ from tests.costs.test_profile import made
 from tests.execution.cases import assigned
 from tests.execution.loops.cases import begun, counting
 from tests.strategies import INT32, Rows, shape_attr, shapes_attr, type_attr, typed
+from viz import run
 
 FAR = ((2**16, 0.25), (2**20, 0.25), (2**24, 2.25))  # bytes, nanoseconds of a byte
 
@@ -116,3 +117,19 @@ def test_a_longer_time_of_a_smaller_stream_is_noise() -> None:
     graph, cluster, noisy = wide(2**23), load_cluster("worker=1"), ((2**16, 0.25), (2**20, 2.25), (2**24, 2.0))
     prices = [estimate(graph, cluster, replace(made(), streams=one)).run_ns[2, 0] for one in (FAR, noisy)]
     assert prices[0] == prices[1]
+
+
+def test_the_nodes_of_the_step_that_is_asked_for_say_what_the_caches_hold() -> None:
+    """A small op beside a large one, which is run by default."""
+    rows = Rows()
+    rows.add("a", "Placeholder", **typed("Placeholder", (2**14,)))
+    rows.add("b", "Exp", ["a"], **typed("Exp", (2**14,)))
+    rows.add("x", "Placeholder", **typed("Placeholder", (2**23,)))
+    rows.add("y", "Exp", ["x"], **typed("Exp", (2**23,)))
+    graph, cluster, profile = rows.built(), load_cluster("worker=1"), replace(made(), streams=FAR)
+    both, alone = (
+        estimate(graph, cluster, profile, step=choose_step(graph, fetches=fetches)).run_ns[1, 0]
+        for fetches in (("b", "y"), ("b",))
+    )
+    assert alone < both == estimate(graph, cluster, profile).run_ns[1, 0]
+    assert run(graph, cluster=cluster, profile=profile, fetches=["b"]).costs.run_ns[1, 0] == alone

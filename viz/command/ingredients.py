@@ -179,7 +179,7 @@ def repriced(request: Request, given: Ingredients, cluster: Cluster) -> Ingredie
     profile = _profile(request)
     request, training = replace(request.having(given.observed), profile=profile), given.training
     if training is None:
-        return replace(given, cluster=cluster, costs=price(request, given.graph, cluster))
+        return replace(given, cluster=cluster, costs=price(request, given.graph, cluster, step=given.step))
     costs = price_each(request, training.programs, cluster)
     return replace(given, cluster=cluster, costs=costs[0], training=replace(training, costs=costs))
 
@@ -212,7 +212,7 @@ def _read(
     say("choosing the step")
     step = _chosen(request, source, graph, feeds)
     say("pricing the ops")
-    return _inputs(request, source, graph, step, cluster, price(request, graph, cluster, measured))
+    return _inputs(request, source, graph, step, cluster, price(request, graph, cluster, measured, step))
 
 
 def _inputs(
@@ -329,16 +329,19 @@ def _cluster(request: Request, graph: Graph, profile: Profile | None) -> Cluster
     return cluster if request.master is None else connected(cluster, request.master)
 
 
-def price(request: Request, graph: Graph, cluster: Cluster, measured: Graph | None = None) -> CostTable:
+def price(
+    request: Request, graph: Graph, cluster: Cluster, measured: Graph | None = None, step: Step | None = None
+) -> CostTable:
     """The costs of the graph's ops, estimated or measured; the times of files are of `measured`, if not of `graph`.
 
-    A file of the microbatches themselves goes before those of the whole batch, and its times stay as they are.
+    By a profile the nodes of the step say what the caches hold; None: those of the one that is run by default. A file
+    of the microbatches themselves goes before those of the whole batch, and its times stay as they are.
     """
     files = [read_measurement(path) for path in request.costs]
     parts = [one for one in files if _is_of_parts(request, one, graph if measured is None else measured)]
     if measured is None or not files:
-        return _priced(request, graph, cluster, files)
-    costs = _priced(request, graph, cluster, [one for one in files if one not in parts])
+        return _priced(request, graph, cluster, files, step=step)
+    costs = _priced(request, graph, cluster, [one for one in files if one not in parts], step=step)
     costs = for_other_batch(costs, graph, measured, cluster, _profile(request))
     described = None if graph.copies else cluster  # the graph of one microbatch lacks the names of the others
     return with_measured(costs, parts, graph, cluster, described=described) if parts else costs
@@ -362,11 +365,12 @@ def _priced(
     cluster: Cluster,
     measured: Sequence[MeasuredTimes],
     described: Cluster | None = None,
+    step: Step | None = None,
 ) -> CostTable:
     """The estimate; over it the times of an observed step, and over these those of files, which the user chose."""
     model = request.cost_model
     profile = _profile(request)
-    costs = estimate(graph, cluster, profile) if model is None else modelled(model, graph, cluster)
+    costs = estimate(graph, cluster, profile, step=step) if model is None else modelled(model, graph, cluster)
     if model is not None and profile is not None:
         costs = replace(costs, notes=(*costs.notes, f"{profile.source} prices no op, as the cost model does"))
     if request.simulation.observed is not None:

@@ -26,7 +26,7 @@ from simulator.costs.table import MAX_OP_NS, PROFILED, PriceErrors
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import CONTROL_FLOW
-from simulator.graph.step import choose_step
+from simulator.graph.step import Step, choose_step
 from simulator.graph.traversal import loop_depths
 from simulator.units import Bytes
 
@@ -165,14 +165,20 @@ def _running(graph: Graph) -> Flags:
 
 
 def profiled_prices(
-    graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints, handing: Ids, profile: Profile
+    graph: Graph,
+    models: Sequence[Device],
+    works: Sequence[OpWork],
+    which: Ints,
+    handing: Ids,
+    profile: Profile,
+    step: Step | None = None,
 ) -> tuple[Ints, PriceErrors]:
     """Price kernels of CPUs by a profile: [N, K] times and their errors; -1 where the price of the cost table stays.
 
     It stays for opaque kernels, checkpoints, and scalar kernels that were not measured.
     """
     inside = np.array(loop_depths(graph)) > 0
-    runs = _running(graph)
+    runs = _running(graph) if step is None else step.runs
     cold = cold_parts(works, which, runs, inside, profile)
     moved = ints(np.array([work.moved if work.rule.launches else NO_KERNEL for work in works])[which])
     farther = farther_ns(profile, footprint_bytes(graph, runs, moved, handing, flags(inside)))
