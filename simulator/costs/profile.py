@@ -76,7 +76,7 @@ class KernelTime:
     cores: int
     ns: float  # dispatch included, after other kernels whose tensors fill the caches of a core
     spread: float
-    warm_ns: float  # after itself; `ns` of one whose own tensors fill them
+    warm_ns: float  # after others that leave these caches to it; `ns` of one whose own tensors fill them
     flops: int
     moved_bytes: int
     m: int = 0  # of the product that it is; 0: of none

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import TypeAlias
@@ -44,7 +44,7 @@ def calibrate(say: Say = silent) -> Profile:
     if not hasattr(os, "sched_getaffinity"):
         raise OracleError("a calibration pins processes to cores, which this system can't; calibrate under Linux")
     cores = sorted(os.sched_getaffinity(0))
-    kernels: list[KernelTime] = []
+    kernels: dict[int, dict[_Case, KernelTime]] = {}  # by the number of cores
     figures: dict[str, Figure] = {}
     counted: dict[_Case, KernelTime] = {}
     say("one core: what comes with each op, step and byte")
@@ -58,13 +58,14 @@ def calibrate(say: Say = silent) -> Profile:
         say(f"{what}: starting TensorFlow")
         with child.conversation("simulator.oracle.kernel_times") as ask:
             ask(child.pack({"ask": "begin", "cores": used}), TIMEOUT_S)
-            rounds = ROUNDS if len(used) == 1 else 1
-            kernels += _kernels(ask, len(used), rounds, figures["dispatch"].ns, what, say, counted)
+            kernels[len(used)] = _kernels(ask, len(used), figures["dispatch"].ns, what, say, counted)
     if len(cores) > 1:
         say("messages between two processes")
         question = child.pack({"cores": cores[:2], "seconds": MESSAGES_S})
         found, _ = child.unpack(child.run("simulator.oracle.message_times", question, timeout_s=TIMEOUT_S))
         figures |= {name: _figure(name, found["figures"][name]) for name in FIGURES if name in found["figures"]}
+    on_one, on_all = kernels[1], kernels[len(cores)]
+    also = _also_warm(on_all, on_one) if len(cores) > 1 else ()
     return Profile(
         machine=processor(),
         cores=len(cores),
@@ -74,7 +75,7 @@ def calibrate(say: Say = silent) -> Profile:
         streams=tuple((size, ns) for size, ns in reply["streams"]),
         date=date.today().isoformat(),
         figures=figures,
-        kernels=tuple(kernels),
+        kernels=(*on_one.values(), *also),
     )
 
 
@@ -90,31 +91,39 @@ _Case: TypeAlias = tuple[str, int]  # a family and a row of it
 def _kernels(
     ask: child.Asking,
     cores: int,
-    rounds: int,
     dispatch_ns: float,
     what: str,
     say: Say,
     counted: dict[_Case, KernelTime],
-) -> list[KernelTime]:
-    """Time all cases in one child, in some rounds; the shortest time of each counts, and warm that of the last.
+) -> dict[_Case, KernelTime]:
+    """Time all cases in one child; of rounds the shortest time of each counts.
 
+    On one core there are some rounds, and the last one has warm times. On all cores there is one, without these.
     `counted` keeps what the cost table counts for each case that was asked for.
     """
     known = [(family, row) for family, of in cases().items() for row in range(len(of))]
+    rounds = ROUNDS if cores == 1 else 1
     shortest: dict[_Case, KernelTime] = {}
     for turn in range(rounds):
         order = random.Random(turn).sample(known, len(known))
         steps = -(-len(order) // AT_ONCE)
         for step in range(steps):
             say(f"{what}: round {turn + 1} of {rounds}, {step} of {steps} steps of kernels")
-            asked, last = order[step::steps], turn + 1 == rounds
-            for case, times in zip(asked, _asked(ask, asked, cores, counted, warm=last), strict=True):
+            asked, warm = order[step::steps], cores == 1 and turn + 1 == rounds
+            for case, times in zip(asked, _asked(ask, asked, cores, counted, warm=warm), strict=True):
                 if times is not None:
                     found = _timed(counted[case], cores, dispatch_ns, times)
                     best = shortest.get(case, found)
                     ns, warm_ns = min(best.ns, found.ns), min(best.warm_ns, found.warm_ns)
                     shortest[case] = replace(best if best.ns <= found.ns else found, ns=ns, warm_ns=warm_ns)
-    return [shortest[case] for case in known if case in shortest]
+    return {case: shortest[case] for case in known if case in shortest}
+
+
+def _also_warm(on_all: Mapping[_Case, KernelTime], on_one: Mapping[_Case, KernelTime]) -> Iterator[KernelTime]:
+    """The kernels on all cores, warm by as much quicker than on one core as they are cold."""
+    for case, found in on_all.items():
+        one = on_one.get(case, found)
+        yield replace(found, warm_ns=min(found.ns, one.warm_ns * min(1.0, found.ns / one.ns)))
 
 
 def _asked(

@@ -19,7 +19,7 @@ from simulator.oracle.session import one_op_at_a_time, quiet
 LONG, SHORT = 1500, 500  # ops in a row, to time one of them
 STREAMS = tuple(2**power for power in range(22, 29))  # bytes: 4 to 256 MB, below and beyond what cores share
 _LEAST, _MOST, _ROWS_S = 5, 200, 2.0  # of the steps of ops in a row
-_TENSOR, _STREAM_S = 2**20, 0.4  # bytes of a tensor of a stream; of one such step, run again and again
+_TENSOR, _STREAM_S = 2**20, 0.25  # bytes of a tensor of a stream; of one such step, run again and again
 
 
 def answer(question: bytes) -> bytes:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -160,12 +161,19 @@ def test_the_shortest_time_of_all_rounds_counts(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(calibration, "AT_ONCE", 2)
     monkeypatch.setattr(calibration, "cases", lambda: {"products": cases()["products"][:3]})
     monkeypatch.setattr(calibration, "_asked", answer)
-    found = calibration._kernels(lambda message, timeout_s: message, 1, 2, 4.0, "one core", said.append, {})
-    assert [(one.ns, one.cores) for one in found] == [(5, 1), (8, 1)]
+    found = calibration._kernels(lambda message, timeout_s: message, 1, 4.0, "one core", said.append, {})
+    assert [(one.ns, one.cores) for one in found.values()] == [(5, 1), (8, 1)]
     assert warmed == [False, False, True, True]  # small kernels are timed warm in the last round
     assert [len(of) for of in asked] == [2, 1] * calibration.ROUNDS
     assert all(sorted(asked[at] + asked[at + 1]) == [0, 1, 2] for at in range(0, len(asked), 2))
     assert said[-1] == "one core: round 2 of 2, 1 of 2 steps of kernels"
+
+
+def test_a_kernel_on_all_cores_is_as_much_quicker_warm_as_it_is_cold() -> None:
+    """A half cold, so a half warm; never longer warm than cold or than on one core; and one that one core lacks."""
+    alone = {("products", row): replace(_taking(100.0), warm_ns=40.0) for row in range(3)}
+    every = {("products", row): replace(_taking(ns), cores=2) for row, ns in enumerate((50.0, 100.0, 120.0, 70.0))}
+    assert [one.warm_ns for one in calibration._also_warm(every, alone)] == [20.0, 40.0, 40.0, 70.0]
 
 
 def test_a_kernel_that_does_not_run_leaves_the_times_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
