@@ -21,7 +21,7 @@ from simulator.columns import Floats
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.kernels import Kernel
 from simulator.costs.profile import KernelTime
-from simulator.costs.roofline import BY_ROWS, OpWork
+from simulator.costs.roofline import BFLOAT16, BY_ROWS, OpWork
 from simulator.costs.rules import rule
 
 SHARE = 0.9  # of the prices that are off by no more than the error
@@ -107,7 +107,7 @@ class Times:
         """Nanoseconds, error and family."""
         sides, like = sides_of(work.kernel), _measured(op, work.kernel)
         if min(sides[:4]) > 0:
-            names = [name for one in like for name in (f"{one} {work.variant}".strip(), one)]
+            names = [name for one in like for name in _names(one, work.variant)]
             found = next((name for name in names if name in self._products), None)
             if found is not None:
                 ns, error = self._products[found].price(sides, work.flops, work.moved, dispatch_ns)
@@ -115,14 +115,13 @@ class Times:
                 more_ns, more_error = around.price(work.rearranged) if around and work.rearranged else (0.0, 0.0)
                 return ns + more_ns, (ns * error + more_ns * more_error) / (ns + more_ns), found
         op = like[-1]
-        name = f"{op} {work.variant}".strip()
         if op in self._rows:
             told = work.variant.removeprefix(BY_ROWS)
             length = int(told) if told.isdecimal() else _USUAL_ROW
             return *_between_rows(self._rows[op], length, work.moved), op
-        curve = self._curves.get(name) or self._curves.get(op)
-        if curve is not None:
-            return *curve.price(work.moved), name
+        name = next((one for one in _names(op, work.variant) if one in self._curves), None)
+        if name is not None:
+            return *self._curves[name].price(work.moved), name
         return self._by_category(work)
 
     def _by_category(self, work: OpWork) -> tuple[float, float, str]:
@@ -257,6 +256,13 @@ class Curve:
         x = log(max(1, moved))
         beyond = x < self._x[0] - 1 or x > self._x[-1] + 1
         return exp(_between(x, self._x, self._y)), self.error * (2 if beyond else 1)
+
+
+def _names(op: str, variant: str) -> tuple[str, ...]:
+    """The names under which a variant of an op may have been measured, the likest first."""
+    plain = variant.removeprefix(BFLOAT16).strip()
+    formats = (BFLOAT16, "") if plain != variant else ("",)
+    return tuple(" ".join(filter(None, (op, *told))) for form in formats for told in ((form, plain), (form,)))
 
 
 def _between_rows(curves: Sequence[tuple[float, Curve]], length: int, moved: int) -> tuple[float, float]:

@@ -105,6 +105,17 @@ def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
 def variant(rule: Rule, instance: ShapedOp, einsum: Contraction | None = None) -> str:
     """The variant of a kernel that takes another time at equal counts; "" for the usual one.
 
+    One that computes in bfloat16 says so first. It has units of its own, or is converted number by number.
+    """
+    found = _variant(rule, instance, einsum)
+    if found.startswith(BY_ROWS) or number_format(rule, instance) != BFLOAT16:
+        return found
+    return f"{BFLOAT16} {found}".strip()
+
+
+def _variant(rule: Rule, instance: ShapedOp, einsum: Contraction | None) -> str:
+    """The variant whatever the format.
+
     Operands of an elementwise op may differ in shape, rows or columns be repeated, or one be a number. A reduction may
     leave the last axis, or nothing. Kernels that work row by row have the length of their rows. Matrices of a product
     may be transposed. A normalisation may take statistics that it is given.
@@ -122,6 +133,7 @@ def variant(rule: Rule, instance: ShapedOp, einsum: Contraction | None = None) -
     return f"transposed {' '.join(flipped)}" if flipped else ""
 
 
+BFLOAT16 = "bfloat16"
 BY_ROWS = "rows of "  # begins the variant of a kernel that works row by row, before the length of its rows
 _REDUCING = frozenset(("Sum", "Mean", "Max", "Min", "Prod"))
 _FEW_ROWS = 512  # that one sum joins

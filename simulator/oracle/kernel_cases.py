@@ -4,6 +4,7 @@
     convolutions    Conv2D, its two gradients, depthwise convolutions
     memory          what mainly moves bytes, each at five sizes: from the nearest cache to beyond most
     numbers         the same on a few numbers, as where a graph computes its shapes
+    bfloat16        some of these in that format, which has units of its own
 
 The sizes are between those of small layers and of large ones. Bytes decide what a kernel of `memory` takes, so one
 layout per op is timed. Others are timed, too, where `roofline.variant` tells them apart: broadcasting, axes, lengths of
@@ -13,7 +14,8 @@ rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, TypeAlias
 
 Make: TypeAlias = Callable[..., Any]  # (tensorflow.raw_ops, its inputs in order) -> a tensor, a tuple of them, an op
@@ -23,7 +25,7 @@ SIZES = (2**9, 2**12, 2**15, 2**18, 2**21)  # numbers of 4 bytes: 2 KB to 8 MB
 
 @dataclass(frozen=True)
 class KernelCase:
-    """One kernel. An input is a shape of float32, or values as they are; `held` are shapes of variables."""
+    """One kernel. An input is a shape of `dtype`, or values as they are; `held` are shapes of variables."""
 
     op: str
     make: Make
@@ -32,6 +34,7 @@ class KernelCase:
     values: Mapping[str, Any] = field(default_factory=dict)  # constants, by the name of the argument
     below: int = 0  # > 0: the last input holds int32 below that number
     before: Make | None = None  # makes one input more of the others, before the clock
+    dtype: str = "float32"
 
 
 def cases() -> Mapping[str, Sequence[KernelCase]]:
@@ -41,6 +44,7 @@ def cases() -> Mapping[str, Sequence[KernelCase]]:
         "convolutions": tuple(_convolutions()),
         "memory": tuple(one for size in SIZES for one in _memory(size)),
         "numbers": tuple(_numbers()),
+        "bfloat16": tuple(replace(one, dtype="bfloat16") for one in _in_bfloat16()),
     }
 
 
@@ -68,6 +72,24 @@ def _products() -> Iterator[KernelCase]:
         how = {"adj_x": flip_a, "adj_y": flip_b}
         shapes = ((count, *a), (count, *b))
         yield KernelCase("BatchMatMulV2", lambda raw, a, b, how=how: raw.BatchMatMulV2(x=a, y=b, **how), shapes)
+
+
+def _in_bfloat16() -> Iterator[KernelCase]:
+    """Some products and convolutions of each kind and size, with the largest ones, and kernels around them."""
+    products, convolutions = list(_products()), list(_convolutions())
+    for size in SIZES[::2]:
+        rows = (size // _WIDTH, _WIDTH)
+        around = [*_elementwise(size, rows), *_reductions(size, rows)]
+        usual = {one.op: one for one in reversed(around)}  # nothing is repeated
+        yield from (usual[op] for op in _BFLOAT16.split())
+    yield from [one for one in convolutions if one.op.startswith("Conv2D")][::7]
+    yield from [one for one in products if one.op == "BatchMatMulV2"][::2]
+    matrices = [one for one in products if one.op == "MatMul"]
+    yield from (one for row, one in enumerate(matrices) if row % 4 == 0 or min(map(prod, one.shapes)) >= _LARGE)
+
+
+_LARGE = 2**17  # numbers of each operand
+_BFLOAT16 = "AddV2 Mul Sub Relu ReluGrad Tanh Exp BiasAdd BiasAddGrad Sum"
 
 
 def _contractions() -> Iterator[KernelCase]:

@@ -147,7 +147,7 @@ def _copied(tf: Any, case: KernelCase, inputs: Sequence[Any], last: Any) -> tupl
     """The inputs, with copies of all numbers that nothing else reads, the first input last; and the last op."""
     found = list(inputs)
     for row in reversed(range(len(found))):
-        if found[row].dtype == tf.float32:
+        if found[row].dtype == case.dtype:
             found[row], last = _after(tf, last, partial(tf.raw_ops.DeepCopy, x=found[row]))
     if case.before is not None:
         made, last = _after(tf, last, partial(case.before, tf.raw_ops, *found))
@@ -188,7 +188,7 @@ def _inputs(tf: Any, case: KernelCase, number: int = 0) -> tuple[list[Any], list
     first, inputs = [], []
     for row, shape in enumerate((*case.held, *case.shapes)):
         last = row + 1 == len(case.held) + len(case.shapes)
-        dtype = tf.int32 if case.below and last else tf.float32
+        dtype = tf.int32 if case.below and last else tf.as_dtype(case.dtype)
         bounds = (0, case.below) if dtype == tf.int32 else _VALUES
         start = tf.random.uniform(shape, *bounds, dtype, row)
         handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape, shared_name=f"v{number}_{row}")

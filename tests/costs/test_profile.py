@@ -30,17 +30,18 @@ from simulator.costs.rules import rule
 from simulator.costs.table import PROFILED, SOURCES, PriceErrors
 from simulator.errors import ClusterError
 from simulator.execution.interval import interval
-from simulator.graph.dtypes import INT32
+from simulator.graph.dtypes import INT32, number_of
 from simulator.graph.graph import Graph
 from simulator.graph.handing_on import handed_on
 from simulator.graph.messages import AttrValue
 from simulator.graph.traversal import loop_depths
 from tests.execution.cases import assigned
 from tests.execution.loops.cases import begun, counting
-from tests.strategies import Rows, shapes_attr, type_attr, typed
+from tests.strategies import FLOAT, Rows, shapes_attr, type_attr, typed
 from viz import figures, run
 
 SIDES = (8, 32, 128, 512)
+BFLOAT16 = number_of("BFLOAT16")
 
 
 def speed(m: int, n: int, k: int) -> float:
@@ -327,6 +328,27 @@ def test_initialisers_make_no_kernel_of_the_step_cold() -> None:
     rows.add("first", "Exp", ["x"], **typed("Exp", (2**22,)))
     rows.add("init", "AssignVariableOp", ["v", "first"], dtype=type_attr())
     assert estimate(rows.built(), load_cluster("worker=1"), warmer(made())).run_ns[1, 0] == alone
+
+
+@pytest.mark.parametrize(
+    ("op", "flipped", "part"), [("MatMul", False, 1 / 7), ("MatMul", True, 1 / 7), ("Neg", False, 1)]
+)
+def test_kernels_in_bfloat16_take_their_own_time_where_that_was_measured(op: str, flipped: bool, part: float) -> None:
+    """Else that of the likest: a transposed product that of the plain one in its format, Neg that of float32."""
+    usual = made()
+    halves = [replace(one, ns=one.ns / 7, warm_ns=one.ns / 7, variant="bfloat16") for one in usual.kernels if one.m]
+    profile = replace(usual, kernels=(*usual.kernels, *halves))
+
+    def took(dtype: int) -> int:
+        rows = Rows()
+        for name in "ab":
+            rows.add(name, "Placeholder", dtype=type_attr(dtype), _output_shapes=shapes_attr((256, 256)))
+        inputs, flips = (["a", "b"], {"transpose_b": AttrValue(b=flipped)}) if op == "MatMul" else (["a"], {})
+        rows.add("y", op, inputs, T=type_attr(dtype), _output_shapes=shapes_attr((256, 256)), **flips)
+        return int(estimate(rows.built(), load_cluster("worker=1"), profile).run_ns[2, 0])
+
+    widths = 1 if op == "MatMul" else 2  # Neg takes its time by its bytes
+    assert took(BFLOAT16) * widths == pytest.approx(part * took(FLOAT), rel=0.1)
 
 
 def warmer(profile: Profile) -> Profile:
