@@ -15,7 +15,7 @@ from simulator.shapes.filling import with_shapes
 from simulator.shapes.unknown import unknown_shapes
 from tests.execution.loops.cases import begun, counting
 from tests.execution.loops.cases import number as constant
-from tests.shapes.test_rules import vector
+from tests.shapes.test_rules import scalar, vector
 from tests.strategies import INT32, Rows, graphs, shape_attr, shapes_attr, type_attr, typed, types_attr
 
 Fed: TypeAlias = Mapping[str, Shape]
@@ -569,3 +569,19 @@ def test_a_refusal_names_the_table_of_which_nothing_says_how_large_it_is() -> No
     made.add("square", "Reshape", ["ids", "sides"], T=type_attr(INT32))
     with pytest.raises(GraphError, match=r"'square' \(Reshape\) .* how large table is; .*--feed NAME=6,8"):
         with_shapes(made.built(), batch=8)
+
+
+def test_a_dataset_that_is_reduced_begins_with_as_many_examples_as_it_gives() -> None:
+    """The best of all candidates, found one part after the other: a row per example, at first none in it."""
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (8, 3)))
+    made.add("sides", "Const", dtype=type_attr(3), value=const(8, 0))
+    made.add("zero", "Const", dtype=type_attr(), value=scalar(0))
+    made.add("none", "Fill", ["sides", "zero"], T=type_attr(), index_type=type_attr(3))
+    made.add("dataset", "Placeholder", dtype=type_attr(21), shape=shape_attr())
+    made.add("best", "ReduceDataset", ["dataset", "none"], output_shapes=shapes_attr((8, -1)))
+    made.add("joined", "ConcatV2", ["x", "best", "axis"], N=AttrValue(i=2), T=type_attr(), Tidx=type_attr(3))
+    made.add("axis", "Const", dtype=type_attr(3), value=scalar(1))
+    made.add("end", "Neg", ["joined"], T=type_attr())
+    graph = with_shapes(made.built(), batch=7)
+    assert (shape(graph, "none"), shape(graph, "best"), shape(graph, "end")) == ((7, 0), (7, -1), (7, -1))
