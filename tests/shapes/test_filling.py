@@ -585,3 +585,32 @@ def test_a_dataset_that_is_reduced_begins_with_as_many_examples_as_it_gives() ->
     made.add("end", "Neg", ["joined"], T=type_attr())
     graph = with_shapes(made.built(), batch=7)
     assert (shape(graph, "none"), shape(graph, "best"), shape(graph, "end")) == ((7, 0), (7, -1), (7, -1))
+
+
+def looked_up_in_parts() -> Graph:
+    """Rows of a table in two parts, put together in the order of eight examples, beside each example."""
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (8, 3)))
+    made.add("order", "Placeholder", dtype=type_attr(INT32), shape=shape_attr(8))
+    made.add("found", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 2))
+    made.add("which", "Placeholder", dtype=type_attr(INT32), shape=shape_attr(8))
+    for name, dtype in (("order", INT32), ("found", 1)):
+        split = {"num_partitions": AttrValue(i=2), "T": type_attr(dtype)}
+        made.add(f"{name}_parts", "DynamicPartition", [name, "which"], **split)
+    parts = ["order_parts", "order_parts:1", "found_parts", "found_parts:1"]
+    made.add("stitched", "DynamicStitch", parts, N=AttrValue(i=2), T=type_attr())
+    made.add("sides", "Const", dtype=type_attr(INT32), value=const(8, 2))
+    made.add("rows", "Reshape", ["stitched", "sides"], T=type_attr(), Tshape=type_attr(INT32))
+    made.add("axis", "Const", dtype=type_attr(INT32), value=scalar(1))
+    made.add("joined", "ConcatV2", ["x", "rows", "axis"], N=AttrValue(i=2), T=type_attr(), Tidx=type_attr(INT32))
+    return made.built()
+
+
+@pytest.mark.parametrize(
+    "graph", [looked_up_in_parts(), chain((8, 784), (8, 10)).built(), with_constant(8, 5, 2), with_constant(2, 8, 5)]
+)
+@given(batch=st.integers(1, 20))
+def test_a_graph_whose_shapes_were_inferred_takes_another_batch_as_its_file_does(graph: Graph, batch: int) -> None:
+    """The rows of a table had a number of their own, and microbatches were refused."""
+    again = with_shapes(with_shapes(graph), batch=batch)
+    assert again.tensor_shape == with_shapes(graph, batch=batch).tensor_shape
