@@ -614,3 +614,20 @@ def test_a_graph_whose_shapes_were_inferred_takes_another_batch_as_its_file_does
     """The rows of a table had a number of their own, and microbatches were refused."""
     again = with_shapes(with_shapes(graph), batch=batch)
     assert again.tensor_shape == with_shapes(graph, batch=batch).tensor_shape
+
+
+@pytest.mark.parametrize(("batch", "ones"), [(12, 6), (2, 1), (4, 2)])
+def test_ones_that_the_loss_of_a_tower_counts_are_as_many_as_its_examples(batch: int, ones: int) -> None:
+    """Nothing ties them to the batch; they stayed as many, and a gradient was divided by their old number."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 3))
+    made.add("axis", "Const", dtype=type_attr(INT32), value=scalar(0))
+    made.add("towers", "Split", ["axis", "x"], num_split=AttrValue(i=2), T=type_attr())
+    made.add("sides", "Const", dtype=type_attr(INT32), value=const(4, 3))
+    for at in range(2):
+        made.add(f"rows_{at}", "Reshape", [f"towers:{at}", "sides"], T=type_attr(), Tshape=type_attr(INT32))
+        made.add(f"few_{at}", "Const", dtype=type_attr(INT32), value=const(4))
+        made.add(f"ones_{at}", "Fill", [f"few_{at}", "axis"], T=type_attr(INT32), index_type=type_attr(INT32))
+        made.add(f"present_{at}", "Sum", [f"ones_{at}", "axis"], T=type_attr(INT32), Tidx=type_attr(INT32))
+    graph = with_shapes(made.built(), batch=batch)
+    assert [shape(graph, name) for name in ("rows_0", "rows_1", "ones_0", "ones_1")] == [(ones, 3)] * 2 + [(ones,)] * 2
