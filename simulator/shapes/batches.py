@@ -108,7 +108,7 @@ def batch_change(
     if not numbers:
         where = some([graph.tensor_name(row) for row in dict.fromkeys(rows)])
         return f"batch {batch} changes nothing: no number of the file gives the {size} examples of {where}"
-    numbers = {**numbers, **dict.fromkeys(_alone(graph, found, origins), batch)}
+    numbers = {**numbers, **_alone(graph, found, origins, batch)}
     symbols, counts = _entries(graph, declared, fed, found, origins, batch)
     numbers |= symbols
     changed = counts | {
@@ -202,26 +202,30 @@ def _entries(
     return symbols, numbers
 
 
-def _alone(graph: Graph, found: Inferred, origins: Origins) -> list[int]:
-    """Symbols of shapes in constants, of tensors filled or drawn at random, that begin with the batch. They are tied to
-    nothing but each other, as those of the ones that a loss counts. Of a batch of 1 there are too many.
+def _alone(graph: Graph, found: Inferred, origins: Origins, batch: int) -> dict[int, int]:
+    """The numbers of symbols of shapes in constants, of tensors filled or drawn at random, that begin with the batch.
+
+    Or with an equal part of it, as a tower has. They are tied to nothing but each other, as those of the ones that a
+    loss counts. Of a batch of 1 there are too many.
     """
     members: dict[int, list[FileNumber]] = {}
     for symbol, entry in origins.entries.items():
         members.setdefault(origins.algebra.resolved(symbol), []).append(entry)
     first = graph.tensor_ptr.tolist()
+    shares = {origins.size, *(number for number in origins.also if number > 1 and not origins.size % number)}
 
     def shapes(entry: FileNumber) -> bool:
         readers = found.reading.get(first[entry.node], ())
         made = all(graph.ops[node] == "Fill" or graph.ops[node].startswith(_RANDOM) for node in readers)
-        once = (elements(graph.attrs[entry.node]) or []).count(origins.size) == 1
-        return made and once and bool(readers) and entry[1:5] == ("value", ELEMENT, 0, origins.size)
+        once = (elements(graph.attrs[entry.node]) or []).count(entry.number) == 1
+        whole = entry.number in shares and not batch * entry.number % origins.size
+        return made and once and bool(readers) and entry[1:4] == ("value", ELEMENT, 0) and whole
 
-    return [
-        symbol
+    return {
+        symbol: batch * origins.entries[symbol].number // origins.size
         for symbol, entries in members.items()
         if origins.size > 1 and symbol in origins.entries and all(shapes(entry) for entry in entries)
-    ]
+    }
 
 
 # ---- loops ----------------------------------------------------------------------------------------------------------

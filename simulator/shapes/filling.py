@@ -18,7 +18,7 @@ from simulator.columns import Ids, ids
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import SWITCHES
-from simulator.graph.tensors import shape_of, tensor_sizes
+from simulator.graph.tensors import SHAPES, shape_of, tensor_sizes
 from simulator.shapes.batches import batch_change, check_programs
 from simulator.shapes.dims import is_open, numbers
 from simulator.shapes.feeds import blame, check_fed, checked_feeds, contradicts, fed_tensor, is_batch
@@ -135,7 +135,7 @@ def _rebatched(
 ) -> tuple[Graph, list[str]]:
     """The graph with the asked batch in the place of one that it fixes, and what is said of that."""
     other = {row: shape for row, shape in given.items() if not is_batch(declared[row], shape, batch)}
-    change = "" if batch is None else batch_change(graph, declared, other, batch)
+    change = "" if batch is None else batch_change(graph, _said(graph, declared), other, batch)
     if isinstance(change, str):
         return graph, [change] * bool(change)
     shapes = list(graph.tensor_shape)
@@ -146,6 +146,22 @@ def _rebatched(
     for row, shape in change.edge.items():
         shapes[row] = shape
     return replace(change.graph, tensor_shape=tuple(shapes)), [change.note]
+
+
+def _said(graph: Graph, declared: Sequence[Shape | None]) -> list[Shape | None]:
+    """[T] the shapes that the file itself says, and those of what comes from outside.
+
+    One that an inference found before is a number that nothing ties to the batch.
+    """
+    shapes: list[Shape | None] = [None] * len(declared)
+    first = graph.tensor_ptr.tolist()
+    for node, attrs in enumerate(graph.attrs):
+        for port, shape in enumerate(attrs[SHAPES].list.shape if SHAPES in attrs else ()):
+            if first[node] + port < first[node + 1]:
+                shapes[first[node] + port] = shape_of(shape)
+    for row in edge_tensors(graph):
+        shapes[row] = declared[row]
+    return _declared(replace(graph, tensor_shape=tuple(shapes)))
 
 
 def _with(graph: Graph, shapes: Sequence[Shape | None], notes: Sequence[str]) -> Graph:

@@ -545,7 +545,8 @@ _TABLES: tuple[Row, ...] = (
 
 _DATASET: tuple[Row, ...] = (
     (s.listed("output_shapes"), "", "IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard"),
-    (s.listed("output_shapes"), "", "ReduceDataset DatasetToSingleElement"),
+    (s.listed("output_shapes"), "", "DatasetToSingleElement"),
+    (s.reduced, "", "ReduceDataset"),
     (e.vector, "", "SerializeIterator"),
     (o.wrapping, "", "OptionalFromValue"),
     (o.nothing, "", "OptionalNone"),

@@ -106,6 +106,16 @@ def test_a_loop_that_was_entered_several_times_has_its_mean() -> None:
     assert runs(graph, SimulationOptions(observed=observed(graph, nodes)))["loop/x/Neg"] == 3
 
 
+@given(st.integers(0, 9), st.integers(1, 9))
+def test_a_loop_is_entered_as_often_as_what_its_first_test_reads(more: int, entered: int) -> None:
+    """Where a branch passes the loop by, a sum that begins at 0 comes to it all the same."""
+    graph = looped()
+    nodes = {name: replace(one, runs=entered) if one.op == "Enter" else one for name, one in LOOP.items()}
+    nodes |= {"loop/x/Enter": node("Enter", entered + more, entered + more)}
+    nodes |= {"loop/LoopCond": node("LoopCond", 3 * entered, 3 * entered)}
+    assert runs(graph, SimulationOptions(observed=observed(graph, nodes)))["loop/x/Neg"] == 2
+
+
 @pytest.mark.parametrize(("ran", "each"), [(0 + 1 + 2 + 3, [0, 1, 2, 3]), (9, [2, 2, 2, 3])])
 def test_trips_of_an_observed_loop_vary_by_counters_else_evenly(ran: int, each: list[int]) -> None:
     """A loop up to the counter around it has 0 to 3 trips, if it ran so often in all."""

@@ -15,7 +15,7 @@ from simulator.shapes.filling import with_shapes
 from simulator.shapes.unknown import unknown_shapes
 from tests.execution.loops.cases import begun, counting
 from tests.execution.loops.cases import number as constant
-from tests.shapes.test_rules import vector
+from tests.shapes.test_rules import scalar, vector
 from tests.strategies import INT32, Rows, graphs, shape_attr, shapes_attr, type_attr, typed, types_attr
 
 Fed: TypeAlias = Mapping[str, Shape]
@@ -569,3 +569,65 @@ def test_a_refusal_names_the_table_of_which_nothing_says_how_large_it_is() -> No
     made.add("square", "Reshape", ["ids", "sides"], T=type_attr(INT32))
     with pytest.raises(GraphError, match=r"'square' \(Reshape\) .* how large table is; .*--feed NAME=6,8"):
         with_shapes(made.built(), batch=8)
+
+
+def test_a_dataset_that_is_reduced_begins_with_as_many_examples_as_it_gives() -> None:
+    """The best of all candidates, found one part after the other: a row per example, at first none in it."""
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (8, 3)))
+    made.add("sides", "Const", dtype=type_attr(3), value=const(8, 0))
+    made.add("zero", "Const", dtype=type_attr(), value=scalar(0))
+    made.add("none", "Fill", ["sides", "zero"], T=type_attr(), index_type=type_attr(3))
+    made.add("dataset", "Placeholder", dtype=type_attr(21), shape=shape_attr())
+    made.add("best", "ReduceDataset", ["dataset", "none"], output_shapes=shapes_attr((8, -1)))
+    made.add("joined", "ConcatV2", ["x", "best", "axis"], N=AttrValue(i=2), T=type_attr(), Tidx=type_attr(3))
+    made.add("axis", "Const", dtype=type_attr(3), value=scalar(1))
+    made.add("end", "Neg", ["joined"], T=type_attr())
+    graph = with_shapes(made.built(), batch=7)
+    assert (shape(graph, "none"), shape(graph, "best"), shape(graph, "end")) == ((7, 0), (7, -1), (7, -1))
+
+
+def looked_up_in_parts() -> Graph:
+    """Rows of a table in two parts, put together in the order of eight examples, beside each example."""
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (8, 3)))
+    made.add("order", "Placeholder", dtype=type_attr(INT32), shape=shape_attr(8))
+    made.add("found", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 2))
+    made.add("which", "Placeholder", dtype=type_attr(INT32), shape=shape_attr(8))
+    for name, dtype in (("order", INT32), ("found", 1)):
+        split = {"num_partitions": AttrValue(i=2), "T": type_attr(dtype)}
+        made.add(f"{name}_parts", "DynamicPartition", [name, "which"], **split)
+    parts = ["order_parts", "order_parts:1", "found_parts", "found_parts:1"]
+    made.add("stitched", "DynamicStitch", parts, N=AttrValue(i=2), T=type_attr())
+    made.add("sides", "Const", dtype=type_attr(INT32), value=const(8, 2))
+    made.add("rows", "Reshape", ["stitched", "sides"], T=type_attr(), Tshape=type_attr(INT32))
+    made.add("axis", "Const", dtype=type_attr(INT32), value=scalar(1))
+    made.add("joined", "ConcatV2", ["x", "rows", "axis"], N=AttrValue(i=2), T=type_attr(), Tidx=type_attr(INT32))
+    return made.built()
+
+
+@pytest.mark.parametrize(
+    "graph", [looked_up_in_parts(), chain((8, 784), (8, 10)).built(), with_constant(8, 5, 2), with_constant(2, 8, 5)]
+)
+@given(batch=st.integers(1, 20))
+def test_a_graph_whose_shapes_were_inferred_takes_another_batch_as_its_file_does(graph: Graph, batch: int) -> None:
+    """The rows of a table had a number of their own, and microbatches were refused."""
+    again = with_shapes(with_shapes(graph), batch=batch)
+    assert again.tensor_shape == with_shapes(graph, batch=batch).tensor_shape
+
+
+@pytest.mark.parametrize(("batch", "ones"), [(12, 6), (2, 1), (4, 2)])
+def test_ones_that_the_loss_of_a_tower_counts_are_as_many_as_its_examples(batch: int, ones: int) -> None:
+    """Nothing ties them to the batch; they stayed as many, and a gradient was divided by their old number."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 3))
+    made.add("axis", "Const", dtype=type_attr(INT32), value=scalar(0))
+    made.add("towers", "Split", ["axis", "x"], num_split=AttrValue(i=2), T=type_attr())
+    made.add("sides", "Const", dtype=type_attr(INT32), value=const(4, 3))
+    for at in range(2):
+        made.add(f"rows_{at}", "Reshape", [f"towers:{at}", "sides"], T=type_attr(), Tshape=type_attr(INT32))
+        made.add(f"few_{at}", "Const", dtype=type_attr(INT32), value=const(4))
+        made.add(f"ones_{at}", "Fill", [f"few_{at}", "axis"], T=type_attr(INT32), index_type=type_attr(INT32))
+        made.add(f"present_{at}", "Sum", [f"ones_{at}", "axis"], T=type_attr(INT32), Tidx=type_attr(INT32))
+    graph = with_shapes(made.built(), batch=batch)
+    assert [shape(graph, name) for name in ("rows_0", "rows_1", "ones_0", "ones_1")] == [(ones, 3)] * 2 + [(ones,)] * 2

@@ -510,6 +510,21 @@ def test_the_values_of_a_table_of_tensors_have_its_shape() -> None:
     assert got.tensor_shape[got.tensor_ptr[got.row("found")]] == (7, 2)
 
 
+@pytest.mark.parametrize(("default", "found"), [((), (7,)), ((2,), None), ((7,), None)])
+def test_a_captured_table_has_a_value_for_each_key_if_its_default_is_a_single_one(
+    default: tuple[int, ...], found: tuple[int, ...] | None
+) -> None:
+    """A default of as many values as keys may be one for each key, or one of that length."""
+    made = Rows()
+    made.add("table", "Placeholder", dtype=type_attr(20), shape=shape_attr())
+    made.add("keys", "Placeholder", dtype=type_attr(), shape=shape_attr(7))
+    made.add("default", "Placeholder", dtype=type_attr(), shape=shape_attr(*default))
+    made.add("found", "LookupTableFindV2", ["table", "keys", "default"], Tin=type_attr(), Tout=type_attr())
+    made.add("end", "Identity", ["found"], T=type_attr())
+    got = with_shapes(made.built(producer=1882))
+    assert got.tensor_shape[got.tensor_ptr[got.row("found")]] == found
+
+
 def test_a_shape_that_two_shapes_are_stretched_to_is_followed() -> None:
     made = Rows()
     made.add("a", "Const", dtype=type_attr(INT32), value=vector(7, 1, 3))

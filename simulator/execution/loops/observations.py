@@ -3,7 +3,8 @@
 A node that replication copied did what its original did: each copy works on as many examples.
 
                     iterations
-    loop entered E times, LoopCond ran C times      C / E - 1 trips in the mean, spread evenly
+    loop entered E times, LoopCond ran C times      C / E - 1 trips in the mean, spread evenly; E is the fewest runs of
+                                                    the Enters that its first test reads
     Switch sent its value n0 times to output 0,
     n1 times to output 1                            true in n1 of n0 + n1 iterations, spread evenly
 """
@@ -19,7 +20,7 @@ import numpy as np
 
 from simulator.columns import Flags, Ints, ints
 from simulator.execution.loops.frames import Flow
-from simulator.graph.op_classes import ENTERS
+from simulator.graph.op_classes import NEXT_ITERATIONS
 from simulator.observed.observed_step import ObservedNode, ObservedStep
 
 if TYPE_CHECKING:
@@ -47,20 +48,33 @@ def observed_trips(flow: Flow, observed: ObservedStep | None) -> dict[int, SeenT
     """The trips of each frame whose loop the observed step entered."""
     if observed is None:
         return {}
-    begun, tested = dict[int, int](), dict[int, int]()
+    found = dict[int, SeenTrips]()
     for op, kind in enumerate(flow.ops.kind):
-        node = _seen(flow, observed, op) if kind in ENTERS or kind == "LoopCond" else None
-        if node is None:
+        test = _seen(flow, observed, op) if kind == "LoopCond" and flow.frame[op] else None
+        if test is None:
             continue
-        if kind == "LoopCond":
-            tested[flow.frame[op]] = max(node.runs, tested.get(flow.frame[op], 0))
-        else:
-            begun[flow.child[op]] = max(node.runs, begun.get(flow.child[op], 0))
-    return {
-        frame: SeenTrips(times, max(0, tested[frame] - times))
-        for frame, times in begun.items()
-        if times and tested.get(frame, 0)
-    }
+        entered = min((one.runs for enter in _tested(flow, op) if (one := _seen(flow, observed, enter))), default=0)
+        ran = max(0, test.runs - entered)
+        if entered and (flow.frame[op] not in found or ran > found[flow.frame[op]].ran):
+            found[flow.frame[op]] = SeenTrips(entered, ran)
+    return found
+
+
+def _tested(flow: Flow, condition: int) -> list[int]:
+    """The Enters on which the first test of a loop's condition hangs.
+
+    Others may run more often than the loop is entered: where a branch passes the loop by, the stacks of its gradient
+    and sums that begin at 0 still come to it.
+    """
+    frame, pending, met = flow.frame[condition], [condition], {condition}
+    while pending:
+        for edge in flow.inputs[pending.pop()]:
+            op = flow.source[edge]
+            if op not in met and flow.ops.kind[op] not in NEXT_ITERATIONS:
+                met.add(op)
+                if flow.child.get(op) != frame:
+                    pending.append(op)
+    return sorted(op for op in met if flow.child.get(op) == frame)
 
 
 def observed_way(

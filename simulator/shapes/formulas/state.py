@@ -200,11 +200,28 @@ def listed(name: str) -> Rule:
     return lambda site: site.listed(name)
 
 
+def reduced(site: Site) -> Outputs:
+    """ReduceDataset: the state that it begins with. Dimensions that its function changes are listed as open."""
+    listed = site.listed("output_shapes")
+    for slot, shape in enumerate(listed, start=1):
+        begun = site.shape(slot)
+        if shape is not None and begun is not None and len(shape) == len(begun):
+            for x, y in zip(shape, begun, strict=True):
+                if x == y:
+                    site.equate(x, y)
+    return listed
+
+
 def looked_up(site: Site) -> Outputs:
-    """LookupTableFind: a value for each key of a table of single values."""
+    """LookupTableFind: a value for each key. A table that the file does not make has single keys.
+
+    Its values are single ones where the value that stands for a missing one is (`CheckFindArguments`).
+    """
     handle, keys = site.handle(0, "table"), site.shape(1)
-    if handle is None or keys is None or not handle.shapes:
-        return (None if handle is None else keys,)
+    if handle is None:
+        return (keys if site.shape(2) == () else None,)
+    if keys is None or not handle.shapes:
+        return (keys,)
     key, value = handle.shapes
     if key is None or value is None or len(key) > len(keys):
         return (None,)
