@@ -575,7 +575,19 @@ def test_a_dataset_that_is_reduced_begins_with_as_many_examples_as_it_gives() ->
     """The best of all candidates, found one part after the other: a row per example, at first none in it."""
     made = Rows()
     made.add("x", "Placeholder", **typed("Placeholder", (8, 3)))
-    made.add("sides", "Const", dtype=type_attr(3), value=const(8, 0))
+    made.add("shape", "Const", dtype=type_attr(3), value=const(8, 3))  # of x, folded
+    for name, at in (("begin", 0), ("end_", 1), ("step", 1)):
+        made.add(name, "Const", dtype=type_attr(3), value=const(at))
+    made.add(
+        "first",
+        "StridedSlice",
+        ["shape", "begin", "end_", "step"],
+        T=type_attr(3),
+        Index=type_attr(3),
+        shrink_axis_mask=AttrValue(i=1),
+    )
+    made.add("nil", "Const", dtype=type_attr(3), value=scalar(0))
+    made.add("sides", "Pack", ["first", "nil"], N=AttrValue(i=2), T=type_attr(3), axis=AttrValue(i=0))
     made.add("zero", "Const", dtype=type_attr(), value=scalar(0))
     made.add("none", "Fill", ["sides", "zero"], T=type_attr(), index_type=type_attr(3))
     made.add("dataset", "Placeholder", dtype=type_attr(21), shape=shape_attr())
