@@ -64,7 +64,6 @@ POSTING = "_Recv (posted)"  # an op that stands for the moment at which Recvs ar
 # call of its kernel, which does not say that it is inexpensive; a Recv works in the background (executor.cc,
 # ProcessConstTensor and ProcessAsync).
 _NEVER_TIMED = frozenset({"VarHandleOp", POSTING})
-MOST_IN_ORDER = 8  # followers of a node that TensorFlow keeps in an array, in order (graph/edgeset.h)
 
 
 def expenses(kinds: Sequence[str], instant: Flags) -> Ids:
@@ -378,37 +377,6 @@ def posting_references(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:
         post=ids(np.append(post, np.full(len(copied), -1))),
     )
     return with_posts(ops, readers), twice
-
-
-def turns(partitions: Partitions, cluster: Cluster, seed: int) -> Ints:
-    """[X] from the step's beginning until the executor of a GPU comes to the Recv of each transfer.
-
-    All Recvs outside loops follow TensorFlow's source, as does everything without inputs (graph/algorithm.cc,
-    FixupSourceAndSinkEdges). Of more than eight followers the source keeps a set of pointers (graph/edgeset.h). So each
-    GPU comes to its Recvs in an order of its own, which every process draws anew. A Recv whose value is there enqueues
-    a copy on the GPU's stream (common_runtime/gpu/gpu_util.cc). The host takes as long for it as for any launch. A Recv
-    of a value in host memory enqueues none.
-
-    The order is drawn from the seed, the row of the tensor and the numbers of the GPU and its task. It is 0
-    on a CPU, which has a thread for that (`of_partitions`), and on a GPU with up to eight followers.
-    """
-    graph = partitions.graph
-    begins = np.diff(graph.in_ptr) == 0
-    followers = np.bincount(partitions.device[begins], minlength=len(cluster))
-    turn_ns = np.zeros(len(partitions.recv), np.int64)
-    for row, device in enumerate(cluster.devices):
-        mine = np.flatnonzero((partitions.device[partitions.recv] == row) & begins[partitions.recv])
-        if device.type != "GPU" or followers[row] <= MOST_IN_ORDER or not len(mine):
-            continue
-        tensor = partitions.tensor[mine].astype(np.int64)
-        key = np.where(tensor >= 0, 2 * tensor, -2 * tensor - 1)  # of values and of control edges
-        address = parse(device.name)  # of its task and in it, so that what nobody uses changes nothing
-        drawn = np.random.default_rng([seed, 1 + (address.id or 0), address.task or 0])
-        chance = drawn.random(int(key.max()) + 1)[key]
-        mine = mine[np.argsort(chance, kind="stable")]
-        enqueues = ~partitions.host[mine]
-        turn_ns[mine] = (np.cumsum(enqueues) - enqueues) * device.launch_ns
-    return ints(turn_ns)
 
 
 def with_posts(ops: Ops, readers: npt.NDArray[np.integer]) -> Ops:

@@ -28,6 +28,7 @@ from simulator.execution.buffers import Buffers, buffers
 from simulator.execution.layouts import Layouts
 from simulator.execution.loops import unrolled
 from simulator.execution.options import SimulationOptions
+from simulator.execution.recvs import StepRecvs, recvs_of_step, turns
 from simulator.execution.routes import Ways, pairs_of, ways_of
 from simulator.execution.table_columns import (
     NO_KERNEL,
@@ -47,7 +48,6 @@ from simulator.execution.table_columns import (
     once,
     posting_references,
     run_times,
-    turns,
     with_end,
     with_posts,
 )
@@ -81,6 +81,7 @@ class Tables(Layout, Buffers, ClusterColumns):
     instant: Flags  # [n] no lane and no time: Const, NoOp, what the client hands in or gets, the cut made, or is silent
     post: Ids  # [T] the op at whose end a Recv begins to wait for the tensor; -1: when the step begins
     turn_ns: Ints  # [T] from the step's beginning until the executor of a GPU comes to such a Recv
+    recvs: StepRecvs | None = None  # of cuts to come, in the order of TensorFlow's executor; pieces have theirs as ops
     notes: tuple[str, ...] = ()  # how often loops run, which branches are taken
     dead_fetches: tuple[str, ...] = ()  # what the client never gets, whatever is chosen: TensorFlow refuses the step
 
@@ -173,7 +174,20 @@ def of_step(
     )
     edges = _with_client(graph, ops, client, host=any(one.type != "CPU" for one in cluster.devices))
     ops, edges = posting_references(ops, edges)
-    return _tables(graph, ops, edges, cluster, costs, options)
+    tables = _tables(graph, ops, edges, cluster, costs, options)
+    return _with_recvs(graph, tables, cluster, options.seed) if options.order == "tensorflow" else tables
+
+
+def _with_recvs(graph: Graph, tables: Tables, cluster: Cluster, seed: int) -> Tables:
+    """The tables of a step that know which Recvs its cuts may have."""
+    client = tables.bound >= 0
+    node = np.where(client, len(graph) + np.cumsum(client) - 1, tables.node)
+    begins = np.flatnonzero((np.diff(tables.in_ptr) == 0) & ~client)
+    row = tables.tensor_row[tables.edge_tensor]
+    return replace(
+        tables,
+        recvs=recvs_of_step(graph, cluster, seed, tables.tensor_row, row, node[tables.consumer], begins),
+    )
 
 
 def _with_client(graph: Graph, ops: Ops, client: Exchange, *, host: bool) -> Edges:
