@@ -155,6 +155,7 @@ class FoundTransfers(NamedTuple):
     device: Annotated[Ids, "n"]  # of each op
     across: Annotated[Ints, "E"]  # edges of a group that cross, with where they lead to
     followers: Annotated[Ids, "D"]  # what follows TensorFlow's source, in its order
+    copied: Annotated[Ids, "n"]  # constants that are copied and wait for nothing, then n, in TensorFlow's order
     came_by: Annotated[Ids, "E"]  # transfer that brings the value of each edge, -1: it is there; if anything is noted
     counts: Annotated[Ids, "10"]  # tasks of each kind
     numbers: Annotated[Ids, "10"]  # next number of each kind

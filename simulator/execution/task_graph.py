@@ -150,7 +150,7 @@ def lower(
     run_ns = tables.kind_ns[np.arange(n), tables.kind[device]]
     at_once = tables.instant
     if order == EXECUTOR:
-        at_once = at_once & ~(tables.threaded & tables.cpu[device])
+        at_once = at_once & ~(tables.threaded & tables.cpu[device] & ~posts.copied)
     each = np.arange(len(crossing))
     made.describe(Kind.OP, np.arange(n), run_ns, np.where(at_once, AT_ONCE, device), _NONE)
     made.describe(Kind.PACK, pack, crossing.pack_ns, crossing.packer, each)
@@ -202,6 +202,7 @@ def lower(
     needs[np.unique(~target[target < 0])] += 1
     np.add.at(needs, onward[onward >= 0], 1)
     roots = np.flatnonzero(needs[:begin] == 0)
+    roots = roots[np.lexsort((np.append(posts.copied, np.zeros(begin - n, bool))[roots], roots >= n))]
     needs[roots] = 1
     needs[begin:] = 1
     beginning = begin + np.searchsorted(bounds, roots, side="right") - 1

@@ -87,7 +87,7 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
     works, noting = places.works[0], notes > 0 or posting
     tasks.ops[0] = len(device)
     task, chained = places.task, len(places.task) > 0
-    transfers, slowest, work_ns, total = 0, INFINITE, 0, 0.0
+    transfers, slowest, work_ns, total, copies = 0, INFINITE, 0, 0.0, 0
     for at in range(KINDS):
         counts[at] = 0
     for path in range(len(found.flows) if len(laid.shared.link) > 0 else 0):
@@ -113,6 +113,9 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
             if replicable[edge_tensor[first]] and cpu[here]:
                 for edge in range(first + 1, last):
                     copied |= home[device[consumer[edge]]] != home[device[consumer[first]]]
+            if copied and posting and laid.held.in_ptr[op] == laid.held.in_ptr[op + 1]:
+                resource[op], found.copied[copies] = AT_ONCE, op
+                copies += 1
             crossing = 0
             for edge in range(first, last):
                 target = device[consumer[edge]]
@@ -227,13 +230,13 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
         next_to[op] = low
     if posting:
         _post(laid, own, device, transfers)
+        _begin(laid, own, len(device), copies)
     found.work_ns[0] = work_ns  # 64 bits hold it where the step is not refused
     return transfers if total < _COUNTABLE_NS and counts[FLOWS] <= slowest else REFUSED
 
 
 def _post(laid: FlatTables, own: Arena, device: Ids, transfers: int) -> None:
-    """Find who posts each Recv, and when a GPU comes to it: `posting.posted`. Posts become ops behind those of the
-    tables.
+    """Find who posts each Recv, and when a GPU comes to it: `posting.posted`. Posts are ops behind the others.
     """
     nodes, places, found, followers = laid.nodes, laid.places, own.found, own.found.followers
     key, posts = found.across, 0
@@ -271,6 +274,23 @@ def _post(laid: FlatTables, own: Arena, device: Ids, transfers: int) -> None:
         found.turn_ns[transfer] = moment
         if not found.in_host[transfer]:
             moment += places.launch_ns[target]
+
+
+def _begin(laid: FlatTables, own: Arena, ops: int, copies: int) -> None:
+    """Write down what follows the beginning of the step: first ops that a thread passes, then copies, then posts."""
+    nodes, successor, copied = laid.nodes, own.tasks.successor, own.found.copied
+    at, copy = nodes.slot[len(nodes.slot) - 1], 0
+    for place in range(len(nodes.roots)):
+        if copy < copies and copied[copy] == nodes.roots[place]:
+            copy += 1
+        else:
+            successor[at] = nodes.roots[place]
+            at += 1
+    for copy in range(copies):
+        successor[at + copy] = copied[copy]
+    at += copies - ops
+    for op in range(ops, own.tasks.ops[0]):
+        successor[at + op] = op
 
 
 def _lead(own: Arena, task: Ids, group: int, crossing: int, transfers: int) -> int:
@@ -334,7 +354,6 @@ def write(laid: FlatTables, own: Arena, device: Ids, ranked: Ids, order: int, no
     for op in range(len(device), begin):  # which post Recvs
         length[op], needs[op] = 0, 1
         next_from[op], next_to[op] = free + op, free + op
-        successor[first_root + len(nodes.roots) + op - len(device)] = op
     for kind in range(KINDS):
         at_number[kind] = begin
         begin += counts[kind]
