@@ -70,7 +70,7 @@ def recvs_of_step(
 def _makings(graph: Graph, row: Rows, reader: Rows) -> tuple[Ids, Ids]:
     """[E] twice: the cut makes pairs by reader, the values of each by slot, then its controls.
 
-    A worker's pairs stand before those that its master made for the same reader.
+    Those that a master made for a reader stand before those of a worker, as it takes them over first.
     """
     edges, control = len(graph.edge_src), graph.edge_tensor < 0
     dst = graph.edge_dst.astype(np.int64)
@@ -91,8 +91,8 @@ def _makings(graph: Graph, row: Rows, reader: Rows) -> tuple[Ids, Ids]:
     there = inside & (known[found] == wanted) if edges else np.zeros(len(row), bool)
     last = 2 * edges + reader.astype(np.int64)  # what the client gets, and signals, which cross nowhere
     of = np.where(there, reader, 0)
-    made = np.where(there, begin[of] + place[found], last) if edges else last
-    return ids(made), ids(np.where(there, made + many[of], last))
+    made_far = np.where(there, begin[of] + place[found], last) if edges else last
+    return ids(np.where(there, made_far + many[of], last)), ids(made_far)
 
 
 def _drawn(device: str, seed: int, tensor: Rows) -> npt.NDArray[np.float64]:
