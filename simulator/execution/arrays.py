@@ -22,6 +22,7 @@ MAX_SUM_NS = 2**61  # no sum of times may pass this: twice it still fits a signe
 ARRIVAL, BEGINNING = -1, -2  # what makes ops ready, where no op does
 # resources of a delay, of a task that ends when it is ready, and of one about which a controller is asked then
 NOWHERE, AT_ONCE, ASKS = -1, -2, -3
+MOST_IN_ORDER = 8  # followers of a node that TensorFlow keeps in an array, in order (graph/edgeset.h)
 BY_TIME, CHEAP, DEAR = 0, 1, 2  # for TensorFlow's executor an op is worth a thread by its time, never or always
 FIFO, PRIORITY, EXECUTOR = 0, 1, 2  # how a device chooses among the tasks that are ready
 CODES = {"fifo": FIFO, "priority": PRIORITY, "tensorflow": EXECUTOR}  # of `options.ORDERS`
@@ -155,7 +156,7 @@ class FoundTransfers(NamedTuple):
     device: Annotated[Ids, "n"]  # of each op
     across: Annotated[Ints, "E"]  # edges of a group that cross, with where they lead to
     followers: Annotated[Ids, "D"]  # what follows TensorFlow's source, in its order
-    copied: Annotated[Ids, "n"]  # constants that are copied and wait for nothing, then n, in TensorFlow's order
+    copied: Annotated[Ids, "n"]  # constants that are copied, in TensorFlow's order
     came_by: Annotated[Ids, "E"]  # transfer that brings the value of each edge, -1: it is there; if anything is noted
     counts: Annotated[Ids, "10"]  # tasks of each kind
     numbers: Annotated[Ids, "10"]  # next number of each kind

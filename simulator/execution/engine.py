@@ -188,7 +188,15 @@ def parts_of(
     count, devices = len(tasks.length), len(tables.devices)
     state = filled(
         State,
-        {"J": count, "2J": events, "n": len(tables), "O": int(tasks.ops[0]), "D": devices, "L": len(tables.routes.link_names), "1": 1},
+        {
+            "J": count,
+            "2J": events,
+            "n": len(tables),
+            "O": int(tasks.ops[0]),
+            "D": devices,
+            "L": len(tables.routes.link_names),
+            "1": 1,
+        },
         needs=tasks.needs,
         idle=tables.lanes,
         ready_ns=np.full(count, -1),

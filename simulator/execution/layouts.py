@@ -1,9 +1,9 @@
 """`Tables` as compiled code reads them, and the memory in which a thread lowers and runs a step.
 
 Every array is C-contiguous and of one fixed type, as the code is compiled for exactly these. `flattening` makes both.
-Axes of the step: n ops, T tensors, B big ones, G groups or GPUs, E edges, R roots. Axes of the cluster: D devices, K kinds, W
-routes, Q paces of routes, L links, P places of links on routes. A column that has a pointer [k+1] beside it holds a
-list for each of k rows, from its pointer to the next.
+Axes of the step: n ops, T tensors, B big ones, G groups or GPUs, E edges, R roots. Axes of the cluster: D devices, K
+kinds, W routes, Q paces of routes, L links, P places of links on routes. A column that has a pointer [k+1] beside it
+holds a list for each of k rows, from its pointer to the next.
 """
 
 from __future__ import annotations

@@ -13,30 +13,28 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
-from simulator.execution.arrays import EXECUTOR
-from simulator.execution.recvs import MOST_IN_ORDER, StepRecvs, in_turn
+from simulator.execution.arrays import EXECUTOR, MOST_IN_ORDER
+from simulator.execution.recvs import StepRecvs, in_turn
 from simulator.execution.tables import Tables
 from simulator.execution.transfers import Transfers, copied
 
 
 class Posted(NamedTuple):
-    """What the cut adds to the beginning. Axes: n ops, X transfers, P ops that threads of CPUs pass, n.. n+P-1."""
+    """The beginning as the cut has it. Axes: n ops, X transfers, P ops that threads of CPUs pass, n.. n+P-1."""
 
-    copied: Flags  # [n] constants that are copied, and wait for nothing
+    copied: Flags  # [n] constants that are copied
     op: Ids  # [X] which of the P posts its Recv, -1: none
     transfer: Ids  # [P]
     turn_ns: Ints  # [X] from the step's beginning until the executor of a GPU comes to the Recv; 0 on a CPU
 
 
 def posted(tables: Tables, device: Ids, crossing: Transfers, order: int) -> Posted:
-    """What the cut of this assignment adds; nothing but in TensorFlow's order, nor to pieces, which have it."""
+    """The beginning under this assignment. A cut adds nothing in other orders, and pieces have all that it adds."""
     op, turn_ns = np.full(len(crossing), -1), np.zeros(len(crossing), np.int64)
     alone = np.zeros(len(tables), bool)
     if tables.recvs is None or order != EXECUTOR:
         return Posted(flags(alone), ids(op), ids([]), ints(turn_ns))
-    # copies that wait for something do so where they are read, which the tables do not know
     alone[tables.tensor_op[copied(tables, device)]] = True
-    alone &= np.diff(tables.in_ptr) == 0
     first = (tables.post[crossing.tensor] < 0) & (crossing.source != crossing.target)
     mine = np.flatnonzero(first & tables.cpu[crossing.target])
     mine = mine[np.argsort(_made(tables.recvs, crossing)[mine], kind="stable")]

@@ -20,13 +20,14 @@ import numpy.typing as npt
 
 from simulator.cluster.devicespec import parse
 from simulator.columns import Flags, Ids, Ints, ids, ints, positions
+from simulator.execution.arrays import MOST_IN_ORDER
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
+    from simulator.execution.table_columns import Layout
     from simulator.graph.graph import Graph
     from simulator.partitioning.partitions import Partitions
 
-MOST_IN_ORDER = 8  # followers of a node that TensorFlow keeps in an array, in order (graph/edgeset.h)
 Rows = npt.NDArray[np.integer]
 
 
@@ -46,31 +47,29 @@ _NONE = ids([])
 NO_RECVS = StepRecvs(_NONE, _NONE, _NONE, _NONE, _NONE, ints([]))
 
 
-def recvs_of_step(
-    graph: Graph, cluster: Cluster, seed: int, tensor_row: Ids, row: Rows, reader: Rows, begins: Rows
-) -> StepRecvs:
-    """The Recvs that cuts of this step may have.
-
-    `tensor_row` [T] is as in `Tables`. An edge [E] reads tensor `row`, in that form, by node `reader`; N + k: the k-th
-    op of the client. `begins` are ops without inputs.
-    """
+def recvs_of_step(graph: Graph, cluster: Cluster, seed: int, columns: Layout, node: Ids, bound: Ids) -> StepRecvs:
+    """The Recvs that cuts of this step may have; `node` and `bound` [n] of its ops are as in `Tables`."""
+    client = bound >= 0
+    reader = np.where(client, len(graph) + np.cumsum(client) - 1, node)[columns.consumer]
+    row = np.repeat(columns.tensor_row, np.diff(columns.consumer_ptr))
     made, made_far = _makings(graph, row, reader)
     gpus = [at for at, device in enumerate(cluster.devices) if device.type == "GPU"]
-    drawn = [np.unique(_drawn(cluster.devices[at].name, seed, tensor_row), return_inverse=True)[1] for at in gpus]
+    chances = [_drawn(cluster.devices[at].name, seed, columns.tensor_row) for at in gpus]
     return StepRecvs(
         made=made,
         made_far=made_far,
-        begins=ids(begins),
+        begins=ids(np.flatnonzero((np.diff(columns.in_ptr) == 0) & ~client)),
         gpu=ids(positions(np.array(gpus, np.int64), len(cluster))),
-        drawn=ids(np.concatenate([[], *drawn])),
+        drawn=ids(np.concatenate([[], *(np.unique(one, return_inverse=True)[1] for one in chances)])),
         launch_ns=ints([device.launch_ns for device in cluster.devices]),
     )
 
 
 def _makings(graph: Graph, row: Rows, reader: Rows) -> tuple[Ids, Ids]:
-    """[E] twice: the cut makes pairs by reader, the values of each by slot, then its controls.
+    """[E] twice, of edges that read tensor `row`, as `Tables.tensor_row`, by a node; N + k: the k-th op of the client.
 
-    Those that a master made for a reader stand before those of a worker, as it takes them over first.
+    The cut makes pairs by reader, the values of each by slot, then its controls. Those that a master made for a reader
+    stand before those of a worker, as it takes them over first.
     """
     edges, control = len(graph.edge_src), graph.edge_tensor < 0
     dst = graph.edge_dst.astype(np.int64)
@@ -123,5 +122,5 @@ def turns(partitions: Partitions, cluster: Cluster, seed: int) -> Ints:
 
 def in_turn(host: Flags, launch_ns: int) -> Rows:
     """The moments at which a GPU comes to Recvs in this order; those in host memory enqueue nothing."""
-    enqueues = ~host
-    return (np.cumsum(enqueues) - enqueues) * launch_ns
+    enqueues = (~host).astype(np.int64)
+    return np.asarray((np.cumsum(enqueues) - enqueues) * launch_ns)

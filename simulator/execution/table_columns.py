@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from simulator import limits
 from simulator.cluster.copies import dispatch_ns
-from simulator.cluster.devicespec import parse
 from simulator.cluster.memories import host_devices
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
 from simulator.errors import ClusterError, SimvizError
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
     from simulator.graph.graph import Graph
+    from simulator.graph.step import Exchange
     from simulator.partitioning.partitions import Partitions
 
 # The executor finishes these without calling a kernel (tensorflow/core/common_runtime/executor.cc).
@@ -221,6 +221,29 @@ def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
         made_host=made_host & ~control,
         back=graph.edge_back[edge],
     )
+
+
+def client_edges(graph: Graph, ops: Ops, client: Exchange, *, host: bool) -> Edges:
+    """The edges of the step: what is fed comes from the client, what is fetched goes to it."""
+    whole = graph_edges(graph, ops, client.edges, host=host)
+    fed, first = client.of_edge[client.edges], len(ops.node) - len(client.tensors)
+    whole = replace(
+        whole,
+        source=ids(np.where(fed < 0, whole.source, first + fed)),
+        apart=flags(whole.apart & (fed < 0)),  # the client hands in values, never references
+    )
+    tensor = client.fetched
+    maker, port = graph.tensor_node[tensor], graph.tensor_port[tensor]
+    fetching = new_edges(
+        ops.row_op[maker],
+        np.arange(first + len(client.fed), first + len(client.tensors)),
+        port,
+        tensor,
+        nbytes=np.maximum(graph.tensor_bytes[tensor], 0) if len(graph.tensor_bytes) else 0,
+        apart=graph.tensor_dtype[tensor] > REF,
+        made_host=in_host_memory(graph, maker, port, made=True) if host else np.zeros(len(tensor)),
+    )
+    return join(whole, fetching)
 
 
 def edges_across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer], turn_ns: Ints | int) -> Edges:

@@ -16,10 +16,11 @@
 A posted Recv is an event more that the first of these waits for; its request is a delay in between. Where a Recv is
 posted when the step begins, its turn and the request are the time before which that task is not released.
 
-Under TensorFlow's executor a thread at the source answers the request, which takes it no time but its turn.
+Under TensorFlow's executor a thread at the source answers the request, which takes it no time but its turn. Where the
+tables are those of a step, threads of CPUs also pass the posts of Recvs (`posting`).
 
-Tasks are numbered: ops, posts of a cut to come, packs, unpacks, later links without bytes, links, flows, slower ones, arrivals, latencies,
-requests, answers. Each kind is in order of transfers, and the beginnings of steps come last.
+Tasks are numbered: ops, posts of a cut to come, packs, unpacks, later links without bytes, links, flows, slower ones,
+arrivals, latencies, requests, answers. Each kind is in order of transfers, and the beginnings of steps come last.
 """
 
 from __future__ import annotations
@@ -291,4 +292,3 @@ def _check_total(length: Rows, resource: Rows, crossing: Transfers, routes: int)
     )
     if total > MAX_SUM_NS:
         raise SimvizError("The times of this step add up to more than 2^61 ns (73 years); check the cost table.")
-

@@ -126,9 +126,12 @@ def hands_on(tables: Tables, device: Ids, task: Ids) -> bool:
     return len(np.unique((tensor * tasks + task[target]) * 2 + host)) < len(of_device)
 
 
-def copied(tables: Tables, device: Ids) -> Flags:
-    """[T] constants that are copied to the CPUs where they are read; with one such CPU a constant stays."""
-    found = tables.replicable & tables.cpu[device[tables.tensor_op]]
+def copied(tables: Tables, device: Ids, may: Flags | None = None) -> Flags:
+    """[T] constants that are copied to the CPUs where they are read; with one such CPU a constant stays.
+
+    `may` are those that may be; by default all that wait for nothing.
+    """
+    found = (tables.replicable if may is None else may) & tables.cpu[device[tables.tensor_op]]
     if found.any():
         near, first = tables.home[device[tables.consumer]], tables.consumer_ptr[:-1]
         found &= np.minimum.reduceat(near, first) != np.maximum.reduceat(near, first)

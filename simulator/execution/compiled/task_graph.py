@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.execution.arrays import AT_ONCE, EXECUTOR, INFINITE, NOWHERE, PRIORITY, REFUSED, SAFE_BYTES
+from simulator.execution.arrays import (
+    AT_ONCE,
+    EXECUTOR,
+    INFINITE,
+    MOST_IN_ORDER,
+    NOWHERE,
+    PRIORITY,
+    REFUSED,
+    SAFE_BYTES,
+)
 from simulator.execution.event_queue import sort
 from simulator.execution.layouts import Arena, FlatTables, Places
-from simulator.execution.recvs import MOST_IN_ORDER
 from simulator.execution.sharing import MAX_FLOW_BYTES
 
 if TYPE_CHECKING:
@@ -113,7 +121,7 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
             if replicable[edge_tensor[first]] and cpu[here]:
                 for edge in range(first + 1, last):
                     copied |= home[device[consumer[edge]]] != home[device[consumer[first]]]
-            if copied and posting and laid.held.in_ptr[op] == laid.held.in_ptr[op + 1]:
+            if copied and posting:
                 resource[op], found.copied[copies] = AT_ONCE, op
                 copies += 1
             crossing = 0
@@ -236,8 +244,7 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
 
 
 def _post(laid: FlatTables, own: Arena, device: Ids, transfers: int) -> None:
-    """Find who posts each Recv, and when a GPU comes to it: `posting.posted`. Posts are ops behind the others.
-    """
+    """Find who posts each Recv, and when a GPU comes to it: `posting.posted`. Posts are ops behind the others."""
     nodes, places, found, followers = laid.nodes, laid.places, own.found, own.found.followers
     key, posts = found.across, 0
     for where in range(len(followers)):
