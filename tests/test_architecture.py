@@ -165,7 +165,6 @@ ALONE: dict[str, str] = {
     "simulator.bounds.demands": "the questions to `prices`, which is judged by a linear program alone",
     "placement.search.minimum_cut": "Stone's assignment to two processors, judged by trying all",
     "simulator.execution.laws": "what holds of every trace, with `==`; nothing of the product needs it",
-    "simulator.execution.posting": "what a cut adds to the beginning of a step, apart from the tasks that follow",
     "simulator.execution.loops.windows": "parallel_iterations as ops and edges, an option of a loop",
     "simulator.partitioning.laws": "what holds of every cut, with `==`",
     "simulator.placer.legality": "the placer's rules for a placement that somebody made",

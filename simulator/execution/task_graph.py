@@ -17,7 +17,7 @@ A posted Recv is an event more that the first of these waits for; its request is
 posted when the step begins, its turn and the request are the time before which that task is not released.
 
 Under TensorFlow's executor a thread at the source answers the request, which takes it no time but its turn. Where the
-tables are those of a step, threads of CPUs also pass the posts of Recvs (`posting`).
+tables are those of a step, threads of CPUs also pass the posts of Recvs (`transfers.posted`).
 
 Tasks are numbered: ops, posts of a cut to come, packs, unpacks, later links without bytes, links, flows, slower ones,
 arrivals, latencies, requests, answers. Each kind is in order of transfers, and the beginnings of steps come last.
@@ -36,12 +36,11 @@ from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.arrays import AT_ONCE, EXECUTOR, MAX_SUM_NS, NOWHERE, PRIORITY, Tasks
 from simulator.execution.discipline import Discipline, discipline
-from simulator.execution.posting import posted
 from simulator.execution.sharing import MAX_FLOW_BYTES
 from simulator.execution.table_columns import pointers
 from simulator.execution.tables import Tables
 from simulator.execution.trace import Kind
-from simulator.execution.transfers import Transfers, bytes_ns
+from simulator.execution.transfers import Transfers, bytes_ns, posted
 
 Rows = npt.NDArray[np.int64]
 _NONE = -1

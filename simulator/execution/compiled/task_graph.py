@@ -244,7 +244,7 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
 
 
 def _post(laid: FlatTables, own: Arena, device: Ids, transfers: int) -> None:
-    """Find who posts each Recv, and when a GPU comes to it: `posting.posted`. Posts are ops behind the others."""
+    """Find who posts each Recv, and when a GPU comes to it: `transfers.posted`. Posts are ops behind the others."""
     nodes, places, found, followers = laid.nodes, laid.places, own.found, own.found.followers
     key, posts = found.across, 0
     for where in range(len(followers)):
