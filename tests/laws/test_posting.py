@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +14,15 @@ from placement import place
 from placement.effort import Effort
 from simulator import choose_step, estimate, load, load_cluster, partition, simulate
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.contention import CONTENTIONS
 from simulator.cluster.device_strings import without_devices
+from simulator.cluster.protocols import Protocol
 from simulator.costs.table import CostTable
 from simulator.execution.engine import makespan
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import cut_first, prepare
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
-from tests.execution.cases import assigned, cluster, costs, runs, steps, whole
+from tests.execution.cases import apart, assigned, cluster, costs, steps, whole, worlds
 from tests.execution.test_engine import story
 from tests.laws.test_handing_on import makespan_of_the_loop
 from tests.strategies import rows as drafts
@@ -42,9 +43,8 @@ def test_a_step_takes_as_long_as_its_pieces(data: st.DataObject) -> None:
     """But for plans that are cut first: some copy of a constant, or a Recv of a reference, waits for something."""
     graph = data.draw(drafts()).built()
     step = data.draw(st.just(whole(graph)) | steps(graph))
-    on, priced, rows = data.draw(runs(graph))
-    contention, seed = data.draw(st.sampled_from(CONTENTIONS)), data.draw(st.integers(0, 3))
-    options = SimulationOptions("tensorflow", contention, seed=seed)
+    on, priced, rows, options = data.draw(worlds(graph))
+    options = replace(options, order="tensorflow", seed=data.draw(st.integers(0, 3)))
     prepared = prepare(graph, step, on, priced, options)
     for plan in (rows, data.draw(st.lists(st.integers(0, len(on) - 1), min_size=len(graph), max_size=len(graph)))):
         if cut_first(prepared, np.array([plan], np.int32), "local")[0]:
@@ -76,6 +76,19 @@ def test_a_recv_is_posted_when_a_thread_comes_to_it() -> None:
     prepared, latency = prepare(graph, step, on, priced, EXECUTOR), 100  # v has no known size
     assert shown(graph, rows, on, priced, step, EXECUTOR) == 2000 + latency + 10
     assert makespan_of_the_loop(prepared, rows, handing=False) == 2000 + latency + 10
+
+
+def test_a_plan_takes_as_long_after_others_have_run_in_the_same_memory() -> None:
+    """The loop took tasks for the work of a thread that had been that in a plan before, and gave them its lane."""
+    on = replace(apart(3), between_tasks=Protocol("asks", request_ns=150, send_ns=100))
+    nodes = [f"v{at} = Variable" for at in range(4)]
+    nodes += [f"x{at} = AddN v{at % 4}" + (f" x{at - 1}" if at % 3 else "") for at in range(8)]
+    graph = story(*nodes).built()
+    priced, step = costs(graph, on, 1000), whole(graph)
+    prepared = prepare(graph, step, on, priced, EXECUTOR)
+    plans = np.random.default_rng(1).integers(0, len(on), (10, len(graph)))
+    found = [makespan_of_the_loop(prepared, plan, handing=False) for plan in plans]
+    assert found == [shown(graph, plan.tolist(), on, priced, step, EXECUTOR) for plan in plans]
 
 
 def test_each_gpu_comes_to_its_recvs_in_turn_in_a_step_too() -> None:

@@ -366,6 +366,8 @@ def write(laid: FlatTables, own: Arena, device: Ids, ranked: Ids, order: int, no
         begin += counts[kind]
     for one in range(len(device), begin + 1 if requests else 0):
         release_ns[one] = 0
+    for one in range(len(device), begin + 1 if order == EXECUTOR else 0):  # what an earlier run wrote for other tasks
+        own.threads.packs[one] = False
     for transfer in range(transfers):
         tensor, path = found.tensor_of[transfer], found.route_of[transfer]
         pace = places.pace[path]
@@ -429,8 +431,6 @@ def write(laid: FlatTables, own: Arena, device: Ids, ranked: Ids, order: int, no
                 length[last], resource[last] = found.unpack_ns[transfer], places.home[found.target_of[transfer]]
                 needs[last] = 1
                 _follow(tasks, free, end, last)
-                if order == EXECUTOR:
-                    own.threads.packs[last] = False
             if found.pack_ns[transfer] > 0:
                 first = _new(at_number, PACKS)
                 source = found.source_of[transfer]
