@@ -121,9 +121,9 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
             if replicable[edge_tensor[first]] and cpu[here]:
                 for edge in range(first + 1, last):
                     copied |= home[device[consumer[edge]]] != home[device[consumer[first]]]
-            if copied and posting:
-                resource[op], found.copied[copies] = AT_ONCE, op
-                copies += 1
+                if copied and posting:
+                    resource[op], found.copied[copies] = AT_ONCE, op
+                    copies += 1
             crossing = 0
             for edge in range(first, last):
                 target = device[consumer[edge]]
@@ -232,9 +232,9 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
                     found.next_led[transfers - 1] = spot
                 if noting:
                     came_by[edge] = transfers - 1
-                if posting:
-                    made = nodes.made_far[edge] if far else nodes.made[edge]
-                    found.made[transfers - 1] = min(found.made[transfers - 1], made)
+                    if posting:
+                        made = nodes.made_far[edge] if far else nodes.made[edge]
+                        found.made[transfers - 1] = min(found.made[transfers - 1], made)
         next_to[op] = low
     if posting:
         _post(laid, own, device, transfers)
