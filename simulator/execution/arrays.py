@@ -1,8 +1,8 @@
 """Arrays that the event loop reads and writes: a lowered step, its state, and the machinery of some disciplines.
 
-Names and meaning are documented here for lists (`task_graph`) and compiled arrays (`compiled.task_graph`) alike. Axes:
-J tasks, O of them ops, n ops of the tables, E entries of `successor`, D devices, L links, W routes, P places in lists
-of links.
+Names and meaning are documented here for lists (`task_graph`) and compiled arrays (`compiled.task_graph`) alike. Axes
+of the step: J tasks, O of them ops, n ops of the tables, E entries of `successor`. Axes of the cluster: D devices, L
+links, W routes, P places in lists of links.
 """
 
 from __future__ import annotations

@@ -131,8 +131,8 @@ def may_hand_on(cluster: Cluster, flavour: str) -> bool:
 def cut_first(prepared: Prepared, rows: npt.NDArray[np.int32], flavour: str) -> npt.NDArray[np.bool_]:
     """[B] the assignments, of [B, N], that have to be cut: their cuts hand a tensor on, add loops or wait otherwise.
 
-    In the order of TensorFlow's executor these are all with a transfer where tasks hand on: which Recv comes first in a
-    worker's graph hangs on all that its task has. And a thread posts each Recv of a reference that waits.
+    In the order of TensorFlow's executor these are all with a transfer where tasks hand on. There the order of a
+    worker's Recvs hangs on all that its task has. And a thread posts each Recv of a reference that waits.
     """
     found = np.zeros(len(rows), bool)
     if prepared.given is None:
