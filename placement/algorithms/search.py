@@ -38,7 +38,6 @@ from simulator.wording import some
 
 _ORDERED, _WALKED = 6, 3  # starts whose ops are ordered anew, and those that are walked from
 _FINALS = 4  # placements that are judged at last by the cut that will be made of them
-_MORE_FINALS = 24  # in small steps in TensorFlow's order, which hangs on when threads come to the Recvs of the cut
 _SMALL, _FAR = 2000, 2  # in steps of more ops, those of other algorithms are not that take so many times as long
 
 
@@ -83,8 +82,7 @@ def search(problem: Problem) -> Plan:
                 found, progress = side_by_side(judge, tasks.lines(found, narrow))
             found.insert(0, tidied(judge, found[0]))
         near = [each for each in zip(listed, known, strict=True) if _near(problem, each[1], found)]
-        more = problem.options.order == "tensorflow" and len(problem.group) <= _SMALL
-        finals = fewest(found, _MORE_FINALS if more else _FINALS)
+        finals = fewest(found, _FINALS)
         if problem.options.order == "priority":
             near = [(one._replace(plan=_ranked(judge, one.plan, said)), said) for one, said in near]
             finals = [replace(one, ops=_by_start(judge, one)) for one in finals]

@@ -1,7 +1,8 @@
 """Arrays that the event loop reads and writes: a lowered step, its state, and the machinery of some disciplines.
 
-Names and meaning are documented here for lists (`task_graph`) and compiled arrays (`compiled.task_graph`) alike. Axes:
-J tasks, n ops, E entries of `successor`, D devices, L links, W routes, P places in lists of links.
+Names and meaning are documented here for lists (`task_graph`) and compiled arrays (`compiled.task_graph`) alike. Axes
+of the step: J tasks, O of them ops, n ops of the tables, E entries of `successor`. Axes of the cluster: D devices, L
+links, W routes, P places in lists of links.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ MAX_SUM_NS = 2**61  # no sum of times may pass this: twice it still fits a signe
 ARRIVAL, BEGINNING = -1, -2  # what makes ops ready, where no op does
 # resources of a delay, of a task that ends when it is ready, and of one about which a controller is asked then
 NOWHERE, AT_ONCE, ASKS = -1, -2, -3
+MOST_IN_ORDER = 8  # followers of a node that TensorFlow keeps in an array, in order (graph/edgeset.h)
 BY_TIME, CHEAP, DEAR = 0, 1, 2  # for TensorFlow's executor an op is worth a thread by its time, never or always
 FIFO, PRIORITY, EXECUTOR = 0, 1, 2  # how a device chooses among the tasks that are ready
 CODES = {"fifo": FIFO, "priority": PRIORITY, "tensorflow": EXECUTOR}  # of `options.ORDERS`
@@ -47,6 +49,7 @@ class Tasks(NamedTuple):
     next_to: Annotated[Ids, "J"]  # to here
     successor: Annotated[Ids, "S"]  # ~task: a data input of a Merge, of which the first alone counts
     rank: Annotated[Ids, "J"]  # smaller goes first, for the order PRIORITY
+    ops: Annotated[Ids, "1"]  # how many of them are ops, those included that post Recvs of a cut to come (`recvs`)
     released: Annotated[Flags, "1"]  # some `release_ns` is not 0
     shares: Annotated[Flags, "1"]  # some task is on a route whose links are shared
 
@@ -55,7 +58,7 @@ class State(NamedTuple):
     """Everything that changes in a run, but the parts of executor and shared links."""
 
     needs: Annotated[Ids, "J"]  # events that have not come yet
-    merged: Annotated[Flags, "n"]  # a data input of this Merge has come
+    merged: Annotated[Flags, "O"]  # a data input of this Merge has come
     ready_ns: Annotated[Ints, "J"]  # -1: never
     start_ns: Annotated[Ints, "J"]
     end_ns: Annotated[Ints, "J"]  # of tasks on shared routes: of all others it follows from start, length and lag
@@ -72,8 +75,8 @@ class State(NamedTuple):
     fresh: Annotated[Ids, "J"]  # tasks that are ready in a round
     later: Annotated[Ids, "J"]  # tasks that are ready in the next round
     starting: Annotated[Ids, "J"]  # tasks that take a lane in a round
-    chain: Annotated[Ids, "n"]  # tasks that end at once
-    woken: Annotated[Ids, "n"]  # ops that one event made ready, for the executor
+    chain: Annotated[Ids, "O"]  # tasks that end at once
+    woken: Annotated[Ids, "O"]  # ops that one event made ready, for the executor
     touched: Annotated[Ids, "D"]  # devices whose lanes or queues changed in a round
     touched_in: Annotated[Ids, "D"]  # the last round in which they did
     noted: Annotated[Ids, "1"]  # number of the last instant at which anything happened, if noted
@@ -86,9 +89,9 @@ class State(NamedTuple):
 class Threads(NamedTuple):
     """TensorFlow's executor. A lane is a thread of a CPU or the stream of a GPU."""
 
-    expense: Annotated[Ids, "n"]  # what the executor takes an op for
+    expense: Annotated[Ids, "O"]  # what the executor takes an op for
     packs: Annotated[Flags, "J"]  # the work of a transfer that threads of the executor do, not those of gRPC
-    device: Annotated[Ids, "n"]  # of each op
+    device: Annotated[Ids, "O"]  # of each op
     stream: Annotated[Flags, "D"]  # a GPU
     lane_ptr: Annotated[Ids, "D+1"]  # first lane of each device
     free: Annotated[Flags, "lanes"]  # nothing runs on it
@@ -99,9 +102,9 @@ class Threads(NamedTuple):
     message_head: Annotated[Ids, "D"]  # work of transfers that is ready, -1: none
     message_last: Annotated[Ids, "D"]
     lane: Annotated[Ids, "J"]  # of the tasks that have begun, within the device
-    unlaunched: Annotated[Ids, "n"]  # inputs that keep an op of a GPU from being launched
-    merged: Annotated[Flags, "n"]  # Merges of which a data input counts
-    stack: Annotated[Ids, "n"]  # ops that are launched and whose readers are not notified yet
+    unlaunched: Annotated[Ids, "O"]  # inputs that keep an op of a GPU from being launched
+    merged: Annotated[Flags, "O"]  # Merges of which a data input counts
+    stack: Annotated[Ids, "O"]  # ops that are launched and whose readers are not notified yet
     sending: Annotated[Ids, "J"]  # packings that the end of an op made ready
 
 
@@ -152,6 +155,8 @@ class FoundTransfers(NamedTuple):
 
     device: Annotated[Ids, "n"]  # of each op
     across: Annotated[Ints, "E"]  # edges of a group that cross, with where they lead to
+    followers: Annotated[Ids, "D"]  # what follows TensorFlow's source, in its order
+    copied: Annotated[Ids, "n"]  # constants that are copied, in TensorFlow's order
     came_by: Annotated[Ids, "E"]  # transfer that brings the value of each edge, -1: it is there; if anything is noted
     counts: Annotated[Ids, "10"]  # tasks of each kind
     numbers: Annotated[Ids, "10"]  # next number of each kind
@@ -166,6 +171,10 @@ class FoundTransfers(NamedTuple):
     late_ns: Annotated[Ints, "X"]
     pack_ns: Annotated[Ints, "X"]
     unpack_ns: Annotated[Ints, "X"]
+    made: Annotated[Ints, "X"]  # order in which the cut makes its Recv, in TensorFlow's order
+    in_host: Annotated[Flags, "X"]  # it arrives in host memory, in TensorFlow's order
+    poster: Annotated[Ids, "X"]  # the op at whose end the Recv is posted, -1: none; in TensorFlow's order
+    turn_ns: Annotated[Ints, "X"]  # until a GPU comes to the Recv, in TensorFlow's order
     span_from: Annotated[Ids, "X"]  # its readers stand in `successor` from here
     span_to: Annotated[Ids, "X"]
     first_of: Annotated[Ids, "X"]  # first task of its chain

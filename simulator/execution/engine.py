@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, Ints, ids, ints
-from simulator.errors import DeadlockError
+from simulator.columns import Ids, Ints, ids, ints, stable_order
+from simulator.errors import DeadlockError, SimvizError
 from simulator.execution.arrays import (
     CODES,
+    DEAR,
     EXECUTOR,
     INFINITE,
     PRIORITY,
@@ -32,7 +33,7 @@ from simulator.execution.discipline import discipline
 from simulator.execution.event_loop import event_loop
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables
-from simulator.execution.task_graph import TaskGraph, lower, ranks
+from simulator.execution.task_graph import TaskGraph, lower
 from simulator.execution.trace import Moments, TraceTasks
 from simulator.execution.trace_tasks import StepTimes, trace_tasks
 from simulator.execution.transfers import Transfers, checked, transfers_of
@@ -137,8 +138,18 @@ def lowered_by(
     `checked` for the devices.
     """
     column, code = checked(tables, device), CODES[options.order_for(priority)]
-    place = ranks(tables, priority) if code == PRIORITY and priority is not None else ()
+    place = _places(tables, priority) if code == PRIORITY and priority is not None else ()
     return lower(tables, column, transfers_of(tables, column), options.contention, code, place, op_ptr), code
+
+
+def _places(tables: Tables, priority: Column) -> Column:
+    """[n] the place of each op in order of (priority, row)."""
+    column = ints(priority)
+    if column.shape != (len(tables),):
+        raise SimvizError(f"There are {column.size} priorities for {len(tables)} ops; give one per op that runs.")
+    place = np.empty(len(column), np.int64)
+    place[stable_order(column)] = np.arange(len(column))
+    return place
 
 
 def _played(tables: Tables, lowered: TaskGraph, contention: str, order: int) -> tuple[Nanos, State, Threads]:
@@ -177,7 +188,15 @@ def parts_of(
     count, devices = len(tasks.length), len(tables.devices)
     state = filled(
         State,
-        {"J": count, "2J": events, "n": len(tables), "D": devices, "L": len(tables.routes.link_names), "1": 1},
+        {
+            "J": count,
+            "2J": events,
+            "n": len(tables),
+            "O": int(tasks.ops[0]),
+            "D": devices,
+            "L": len(tables.routes.link_names),
+            "1": 1,
+        },
         needs=tasks.needs,
         idle=tables.lanes,
         ready_ns=np.full(count, -1),
@@ -190,24 +209,25 @@ def parts_of(
 
 def _threads(tables: Tables, lowered: TaskGraph, tasks: Tasks) -> Threads:
     crossing = lowered.transfers
-    count, n, devices = len(tasks.length), len(tables), len(tables.devices)
+    count, posts, devices = len(tasks.length), lowered.posts, len(tables.devices)
+    ops = len(tables) + len(posts)
     lanes = np.where(tables.cpu, tables.lanes, 1).astype(np.int64)
     packs = np.zeros(count, bool)
     packs[lowered.pack[crossing.by_thread]] = True
     packs[lowered.answer[lowered.answer >= 0]] = True
     threads: Threads = filled(
         Threads,
-        {"J": count, "n": n, "D": devices, "lanes": int(lanes.sum())},
-        expense=tables.expense,
+        {"J": count, "O": ops, "D": devices, "lanes": int(lanes.sum())},
+        expense=np.append(tables.expense, np.full(len(posts), DEAR)),
         packs=packs,
-        device=lowered.device,
+        device=np.append(lowered.device, posts),
         stream=~tables.cpu,
         lane_ptr=np.append(0, np.cumsum(lanes)),
         free=np.ones(int(lanes.sum()), bool),
         own_head=np.full(int(lanes.sum()), -1),
         pool_head=np.full(devices, -1),
         message_head=np.full(devices, -1),
-        unlaunched=tasks.needs[:n],
+        unlaunched=tasks.needs[:ops],
     )
     return threads
 

@@ -67,9 +67,11 @@ def evaluate(
     It is that of `simulate` for the pieces of the same assignment. `flavour` is that of `partition`. A master's cut
     that hands a tensor on within a task is made for each such assignment, which takes many times as long. With
     flavour="local" every device fetches for itself, and no such cut is needed. An assignment with a loop across devices
-    is cut, too, and in the order "tensorflow" each with a transfer. `priorities` are [N], or [B, N]; the order has to
-    make use of them. `threads`: by default one per processor. The engine "auto" is the compiled one wherever it can be
-    had, compiled first if it must be: a search comes back.
+    is cut, too, and so is one that copies a constant which waits for something. In the order "tensorflow" it is each
+    with a transfer where tasks hand on, and each in which the Recv of a reference waits.
+
+    `priorities` are [N], or [B, N]; the order has to make use of them. `threads`: by default one per processor. The
+    engine "auto" is the compiled one wherever it can be had, compiled first if it must be: a search comes back.
 
     Raises SimvizError for assignments of a wrong shape or with an unknown device, and UnsupportedError for an engine
     that cannot be had. Raises InfeasibleError, ClusterError and DeadlockError as `engine.run`.

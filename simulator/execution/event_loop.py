@@ -131,9 +131,9 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
             state.touched_in,
         )
         began_in, ended_in, left_ns = state.began_in, state.ended_in, state.left_ns
-        events, ops, ends_ns = events_of(state), len(merged), state.end_ns
+        events, ops, tailed, ends_ns = events_of(state), tasks.ops[0], len(rest_ns), state.end_ns
         devices, routes, twice = len(idle), len(idle) + len(free_ns), 2 * count
-        fifo, ranked, executor, bounded = order == FIFO, order == PRIORITY, order == EXECUTOR, len(rest_ns) > 0
+        fifo, ranked, executor = order == FIFO, order == PRIORITY, order == EXECUTOR
         released, sharing = tasks.released[0], tasks.shares[0]
         timing, noting = notes & TIMES > 0, notes & INSTANTS > 0
         now, size, turn, instant, left, news, waiting = 0, 0, 0, 0, count - 1, 1, 0
@@ -170,7 +170,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                                     starting[starts] = other
                                     starts += 1
                                 else:
-                                    if bounded and other < ops:
+                                    if other < tailed:
                                         if now + rest_ns[other] > limit or now + left_ns[where] > limit:
                                             return GIVEN_UP
                                         left_ns[where] -= length[other]
@@ -410,7 +410,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
             if starts > 0:
                 for at in range(starts):
                     task = starting[at]
-                    if bounded and task < ops:
+                    if task < tailed:
                         where = resource[task]
                         if now + rest_ns[task] > limit or now + left_ns[where] > limit:
                             return GIVEN_UP

@@ -76,7 +76,7 @@ def launch(
 
     `ready` is one more op that is launched; -1: none.
     """
-    resource, successor, ops = tasks.resource, tasks.successor, len(threads.expense)
+    resource, successor, ops = tasks.resource, tasks.successor, tasks.ops[0]
     stream, unlaunched, merged, stack = threads.stream, threads.unlaunched, threads.merged, threads.stack
     done, known, source = 0, 0, -1
     if ready >= 0:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from simulator.columns import Ints, flags, ids
 from simulator.execution.arrays import (
+    DEAR,
     MAX_SUM_NS,
     SAFE_BYTES,
     BufferLives,
@@ -24,6 +25,7 @@ from simulator.execution.arrays import (
 )
 from simulator.execution.discipline import Discipline, discipline
 from simulator.execution.layouts import Arena, FlatMemory, FlatTables, Nodes, Places, Workspace
+from simulator.execution.recvs import NO_RECVS
 from simulator.execution.table_columns import pointers, starts
 from simulator.execution.tables import Tables
 
@@ -64,15 +66,17 @@ def _arena(laid: FlatTables) -> Arena:
     serial = np.diff(places.held_ptr)
     chain = np.where(places.flowing, 2, np.maximum(serial, 1) + 2 * ((serial > 1) | ((serial > 0) & ~places.even)))
     most = int(chain.max(initial=1)) + 2 * int(places.works[0]) + 2 * int(places.posts[0])
-    jobs = n + most * edges + 1
+    posts = len(nodes.made)  # at most: one for each Recv
+    jobs = n + posts + most * edges + 1
     lanes = np.where(places.cpu, np.minimum(places.lanes, jobs), 1).astype(np.int64)  # more are never used
     sizes = {
         "n": n,
+        "O": n + posts,
         "E": edges,
         "X": edges,
         "J": jobs,
         "2J": 2 * jobs,
-        "S": int(nodes.slot[-1]) + len(nodes.roots) + jobs,
+        "S": int(nodes.slot[-1]) + len(nodes.roots) + posts + jobs,
         "D": devices,
         "D+1": devices + 1,
         "2D": 2 * devices,
@@ -96,7 +100,7 @@ def _arena(laid: FlatTables) -> Arena:
     made.tasks.next_from[:n] = nodes.slot[:n]
     made.tasks.released[0] = places.requests[0]
     made.threads.lane_ptr[:] = np.append(0, np.cumsum(lanes))
-    made.threads.expense[:] = nodes.expense
+    made.threads.expense[:n], made.threads.expense[n:] = nodes.expense, DEAR
     made.threads.stream[:] = ~places.cpu
     return made
 
@@ -120,6 +124,7 @@ def _laid_out(tables: Tables, contention: str) -> FlatTables:
     nodes = _part(
         Nodes,
         tables,
+        tables.recvs or NO_RECVS,
         slot=slot,
         group_ptr=group_ptr,
         group_edge=group_edge,
@@ -148,20 +153,22 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     routes = tables.routes
     big = np.flatnonzero(tables.tensor_bytes > SAFE_BYTES)
     work = (routes.send_ns, routes.receive_ns, routes.send_ps_per_byte, routes.receive_ps_per_byte)
+    recvs = tables.recvs or NO_RECVS
     works = any((column > 0).any() for column in (*work, tables.dispatch_ns))
     sizes = tables.tensor_bytes[big].tolist()
     places: Places = _part(
         Places,
         routes,
         tables,
+        recvs,
         route_between=routes.between_all,
         flowing=rule.flows,
         held_ptr=rule.held.ptr,
         held=rule.held.item,
         even=rule.even,
         slower=rule.slower,
-        posts=flags([(tables.post >= 0).any()]),
-        requests=flags([(routes.request_ns > 0).any() or (tables.turn_ns > 0).any()]),
+        posts=flags([(tables.post >= 0).any() | (len(recvs.made) > 0)]),
+        requests=flags([(routes.request_ns > 0).any() | (tables.turn_ns > 0).any() | (len(recvs.drawn) > 0)]),
         works=flags([works]),
         task=ids([]),
         big=ids(big),

@@ -1,9 +1,9 @@
 """`Tables` as compiled code reads them, and the memory in which a thread lowers and runs a step.
 
 Every array is C-contiguous and of one fixed type, as the code is compiled for exactly these. `flattening` makes both.
-Axes of the step: n ops, T tensors, B big ones, G groups, E edges, R roots. Axes of the cluster: D devices, K kinds, W
-routes, Q paces of routes, L links, P places of links on routes. A column that has a pointer [k+1] beside it holds a
-list for each of k rows, from its pointer to the next.
+Axes of the step: n ops, T tensors, B big ones, G groups or GPUs, E edges, R roots. Axes of the cluster: D devices, K
+kinds, W routes, Q paces of routes, L links, P places of links on routes. A column that has a pointer [k+1] beside it
+holds a list for each of k rows, from its pointer to the next.
 """
 
 from __future__ import annotations
@@ -70,6 +70,10 @@ class Nodes(NamedTuple):
     turn_ns: Ints  # [T] until the executor of a GPU comes to a Recv that is posted when the step begins
     stays: Flags  # [T] it never crosses
     replicable: Flags  # [T] a constant that may be copied to the CPUs where it is read
+    made: Ids  # [E] as of `recvs.StepRecvs`; empty but in TensorFlow's order, and of pieces
+    made_far: Ids  # [E] likewise
+    begins: Ids  # likewise
+    drawn: Ids  # [G * T] likewise
 
 
 class Places(NamedTuple):
@@ -94,6 +98,8 @@ class Places(NamedTuple):
     staging_ps_per_byte: Ints  # [Q] of whole copies of GPUs
     send_cores: Ints  # [Q] for which a lane of the sender's processor stands
     receive_cores: Ints  # [Q] of the receiver's
+    gpu: Ids  # [D] as of `recvs.StepRecvs`, if there are
+    launch_ns: Ints  # [D] likewise
     flowing: Flags  # [W] what has bytes shares links
     held_ptr: Ids  # [W+1]
     held: Ids  # [P] serial links, in order of the route: a transfer has one after the other to itself

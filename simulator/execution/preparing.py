@@ -3,8 +3,8 @@
 Some assignments are cut before they are judged, as a master and its workers cut them otherwise than one session. A
 master's cut sends a tensor to a task once, and the worker there hands it on to its other devices. Recvs of references
 may wait for less or for more than where one cut does all. A loop across devices has a control loop on each, for whose
-predicate its Recvs wait. In the order of TensorFlow's executor Recvs have turns. The tables of a step know none of
-these, so such a plan takes as long as its pieces.
+predicate its Recvs wait. The copies of a constant wait for its control inputs where they are read. The tables of a
+step know none of these, so such a plan takes as long as its pieces.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.assignment import Assignment
-from simulator.columns import Ids, ids
+from simulator.columns import Flags, Ids, flags, ids
 from simulator.errors import SimvizError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions, of_step
-from simulator.execution.transfers import crosses, hands_on
+from simulator.execution.transfers import copied, crosses, hands_on
 from simulator.graph.dtypes import REF
 from simulator.graph.op_classes import ENTERS
 from simulator.partitioning.cut import partition
 from simulator.partitioning.levels import flavour_of
 from simulator.partitioning.passes.control_flow import moves_of_step
+from simulator.partitioning.passes.replication import is_small
 from simulator.wording import counted, repr_of
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Prepared:
         """The same step, to be run by other options. Raises SimvizError where these change its loops or branches."""
         if not options.unrolls_like(self.options):
             raise SimvizError("These options have other trips, branches or another seed; prepare the step with them.")
+        if options.order == "tensorflow" != self.options.order and self.given is not None:
+            return prepare(self.given.graph, self.given.step, self.given.cluster, self.given.costs, options)
         return replace(self, options=options)
 
     def check(self, graph: Graph, cluster: Cluster) -> None:
@@ -128,27 +131,50 @@ def may_hand_on(cluster: Cluster, flavour: str) -> bool:
 def cut_first(prepared: Prepared, rows: npt.NDArray[np.int32], flavour: str) -> npt.NDArray[np.bool_]:
     """[B] the assignments, of [B, N], that have to be cut: their cuts hand a tensor on, add loops or wait otherwise.
 
-    In the order of TensorFlow's executor these are all with a transfer: turns of Recvs are known to pieces alone.
+    In the order of TensorFlow's executor these are all with a transfer where tasks hand on. There the order of a
+    worker's Recvs hangs on all that its task has. And a thread posts each Recv of a reference that waits.
     """
     found = np.zeros(len(rows), bool)
     if prepared.given is None:
         return found
     tables, cluster = prepared.tables, prepared.given.cluster
     source = tables.tensor_op[tables.edge_tensor]
-    if prepared.options.order == "tensorflow":
-        for row, device in enumerate(map(prepared.devices, rows)):
-            found[row] = crosses(tables, device).any()
-        return found
-    looped = _inside_loops(prepared, source)
-    handing = may_hand_on(cluster, flavour)
-    if not handing and not len(looped):
+    handing, executor = may_hand_on(cluster, flavour), prepared.options.order == "tensorflow"
+    apart, waiting = _apart(prepared, source, posted=executor), _waiting_constants(prepared)
+    if not handing and not len(apart) and not waiting.any():
         return found
     task, (giver, reader) = ids(cluster.task_of), _references(prepared) if handing else (ids([]), ids([]))
     for row, device in enumerate(map(prepared.devices, rows)):
-        found[row] = (device[source[looped]] != device[tables.consumer[looped]]).any()
-        if handing and not found[row]:
+        found[row] = (device[source[apart]] != device[tables.consumer[apart]]).any()
+        found[row] |= waiting.any() and copied(tables, device, waiting).any()
+        if handing and not found[row] and executor:
+            found[row] = crosses(tables, device).any()
+        elif handing and not found[row]:
             found[row] = hands_on(tables, device, task) or _waits_otherwise(tables, device, task, giver, reader)
     return found
+
+
+def _apart(prepared: Prepared, source: npt.NDArray[np.integer], *, posted: bool) -> npt.NDArray[np.intp]:
+    """The edges which only a cut knows to cross: of loops, and with `posted` of references whose Recvs wait."""
+    found = _inside_loops(prepared, source)
+    late = np.flatnonzero(prepared.tables.post[prepared.tables.edge_tensor] >= 0)
+    return np.union1d(found, late) if posted else found
+
+
+def _waiting_constants(prepared: Prepared) -> Flags:
+    """[T] constants with control inputs that a cut copies to the CPUs where they are read (`copied`)."""
+    given, tables = prepared.given, prepared.tables
+    assert given is not None
+    graph, found = given.graph, np.zeros(len(tables.tensor_op), bool)
+    if int(tables.cpu.sum()) < 2:
+        return flags(found)
+    waits = np.diff(tables.in_ptr) > 0
+    waits[tables.tensor_op[tables.tensor_row < 0]] = False  # another op waits for their end
+    for tensor in np.flatnonzero(waits[tables.tensor_op] & (np.diff(tables.consumer_ptr) > 1)).tolist():
+        op = tables.tensor_op[tensor]
+        node = int(tables.node[op])
+        found[tensor] = tables.bound[op] < 0 and graph.ops[node] == "Const" and is_small(graph, node)
+    return flags(found)
 
 
 def _inside_loops(prepared: Prepared, source: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from simulator import limits
 from simulator.cluster.copies import dispatch_ns
-from simulator.cluster.devicespec import parse
 from simulator.cluster.memories import host_devices
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
 from simulator.errors import ClusterError, SimvizError
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
     from simulator.graph.graph import Graph
+    from simulator.graph.step import Exchange
     from simulator.partitioning.partitions import Partitions
 
 # The executor finishes these without calling a kernel (tensorflow/core/common_runtime/executor.cc).
@@ -64,7 +64,6 @@ POSTING = "_Recv (posted)"  # an op that stands for the moment at which Recvs ar
 # call of its kernel, which does not say that it is inexpensive; a Recv works in the background (executor.cc,
 # ProcessConstTensor and ProcessAsync).
 _NEVER_TIMED = frozenset({"VarHandleOp", POSTING})
-MOST_IN_ORDER = 8  # followers of a node that TensorFlow keeps in an array, in order (graph/edgeset.h)
 
 
 def expenses(kinds: Sequence[str], instant: Flags) -> Ids:
@@ -224,6 +223,29 @@ def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
     )
 
 
+def client_edges(graph: Graph, ops: Ops, client: Exchange, *, host: bool) -> Edges:
+    """The edges of the step: what is fed comes from the client, what is fetched goes to it."""
+    whole = graph_edges(graph, ops, client.edges, host=host)
+    fed, first = client.of_edge[client.edges], len(ops.node) - len(client.tensors)
+    whole = replace(
+        whole,
+        source=ids(np.where(fed < 0, whole.source, first + fed)),
+        apart=flags(whole.apart & (fed < 0)),  # the client hands in values, never references
+    )
+    tensor = client.fetched
+    maker, port = graph.tensor_node[tensor], graph.tensor_port[tensor]
+    fetching = new_edges(
+        ops.row_op[maker],
+        np.arange(first + len(client.fed), first + len(client.tensors)),
+        port,
+        tensor,
+        nbytes=np.maximum(graph.tensor_bytes[tensor], 0) if len(graph.tensor_bytes) else 0,
+        apart=graph.tensor_dtype[tensor] > REF,
+        made_host=in_host_memory(graph, maker, port, made=True) if host else np.zeros(len(tensor)),
+    )
+    return join(whole, fetching)
+
+
 def edges_across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer], turn_ns: Ints | int) -> Edges:
     """The edges from each Send to its Recv; `post` is the op that posts it."""
     graph, sends, count = partitions.graph, partitions.send, len(partitions.send)
@@ -378,37 +400,6 @@ def posting_references(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:
         post=ids(np.append(post, np.full(len(copied), -1))),
     )
     return with_posts(ops, readers), twice
-
-
-def turns(partitions: Partitions, cluster: Cluster, seed: int) -> Ints:
-    """[X] from the step's beginning until the executor of a GPU comes to the Recv of each transfer.
-
-    All Recvs outside loops follow TensorFlow's source, as does everything without inputs (graph/algorithm.cc,
-    FixupSourceAndSinkEdges). Of more than eight followers the source keeps a set of pointers (graph/edgeset.h). So each
-    GPU comes to its Recvs in an order of its own, which every process draws anew. A Recv whose value is there enqueues
-    a copy on the GPU's stream (common_runtime/gpu/gpu_util.cc). The host takes as long for it as for any launch. A Recv
-    of a value in host memory enqueues none.
-
-    The order is drawn from the seed, the row of the tensor and the numbers of the GPU and its task. It is 0
-    on a CPU, which has a thread for that (`of_partitions`), and on a GPU with up to eight followers.
-    """
-    graph = partitions.graph
-    begins = np.diff(graph.in_ptr) == 0
-    followers = np.bincount(partitions.device[begins], minlength=len(cluster))
-    turn_ns = np.zeros(len(partitions.recv), np.int64)
-    for row, device in enumerate(cluster.devices):
-        mine = np.flatnonzero((partitions.device[partitions.recv] == row) & begins[partitions.recv])
-        if device.type != "GPU" or followers[row] <= MOST_IN_ORDER or not len(mine):
-            continue
-        tensor = partitions.tensor[mine].astype(np.int64)
-        key = np.where(tensor >= 0, 2 * tensor, -2 * tensor - 1)  # of values and of control edges
-        address = parse(device.name)  # of its task and in it, so that what nobody uses changes nothing
-        drawn = np.random.default_rng([seed, 1 + (address.id or 0), address.task or 0])
-        chance = drawn.random(int(key.max()) + 1)[key]
-        mine = mine[np.argsort(chance, kind="stable")]
-        enqueues = ~partitions.host[mine]
-        turn_ns[mine] = (np.cumsum(enqueues) - enqueues) * device.launch_ns
-    return ints(turn_ns)
 
 
 def with_posts(ops: Ops, readers: npt.NDArray[np.integer]) -> Ops:

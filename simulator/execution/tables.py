@@ -28,6 +28,7 @@ from simulator.execution.buffers import Buffers, buffers
 from simulator.execution.layouts import Layouts
 from simulator.execution.loops import unrolled
 from simulator.execution.options import SimulationOptions
+from simulator.execution.recvs import StepRecvs, recvs_of_step, turns
 from simulator.execution.routes import Ways, pairs_of, ways_of
 from simulator.execution.table_columns import (
     NO_KERNEL,
@@ -36,22 +37,19 @@ from simulator.execution.table_columns import (
     Edges,
     Layout,
     Ops,
+    client_edges,
     cluster_columns,
     edges_across,
     expenses,
     graph_edges,
-    in_host_memory,
     join,
     layout,
-    new_edges,
     once,
     posting_references,
     run_times,
-    turns,
     with_end,
     with_posts,
 )
-from simulator.graph.dtypes import REF
 from simulator.graph.op_classes import refuse_calls
 from simulator.graph.step import exchange
 from simulator.wording import counted, repr_of
@@ -60,7 +58,7 @@ if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
     from simulator.graph.graph import Graph
-    from simulator.graph.step import Exchange, Step
+    from simulator.graph.step import Step
     from simulator.partitioning.partitions import Partitions
 
 
@@ -81,6 +79,7 @@ class Tables(Layout, Buffers, ClusterColumns):
     instant: Flags  # [n] no lane and no time: Const, NoOp, what the client hands in or gets, the cut made, or is silent
     post: Ids  # [T] the op at whose end a Recv begins to wait for the tensor; -1: when the step begins
     turn_ns: Ints  # [T] from the step's beginning until the executor of a GPU comes to such a Recv
+    recvs: StepRecvs | None = None  # of cuts to come, in the order of TensorFlow's executor; pieces have theirs as ops
     notes: tuple[str, ...] = ()  # how often loops run, which branches are taken
     dead_fetches: tuple[str, ...] = ()  # what the client never gets, whatever is chosen: TensorFlow refuses the step
 
@@ -171,32 +170,12 @@ def of_step(
         cost_row=ids(node),
         **once(kinds),
     )
-    edges = _with_client(graph, ops, client, host=any(one.type != "CPU" for one in cluster.devices))
+    edges = client_edges(graph, ops, client, host=any(one.type != "CPU" for one in cluster.devices))
     ops, edges = posting_references(ops, edges)
-    return _tables(graph, ops, edges, cluster, costs, options)
-
-
-def _with_client(graph: Graph, ops: Ops, client: Exchange, *, host: bool) -> Edges:
-    """The edges of the step: what is fed comes from the client, what is fetched goes to it."""
-    whole = graph_edges(graph, ops, client.edges, host=host)
-    fed, first = client.of_edge[client.edges], len(ops.node) - len(client.tensors)
-    whole = replace(
-        whole,
-        source=ids(np.where(fed < 0, whole.source, first + fed)),
-        apart=flags(whole.apart & (fed < 0)),  # the client hands in values, never references
-    )
-    tensor = client.fetched
-    maker, port = graph.tensor_node[tensor], graph.tensor_port[tensor]
-    fetching = new_edges(
-        ops.row_op[maker],
-        np.arange(first + len(client.fed), first + len(client.tensors)),
-        port,
-        tensor,
-        nbytes=np.maximum(graph.tensor_bytes[tensor], 0) if len(graph.tensor_bytes) else 0,
-        apart=graph.tensor_dtype[tensor] > REF,
-        made_host=in_host_memory(graph, maker, port, made=True) if host else np.zeros(len(tensor)),
-    )
-    return join(whole, fetching)
+    tables = _tables(graph, ops, edges, cluster, costs, options)
+    if options.order != "tensorflow":
+        return tables
+    return replace(tables, recvs=recvs_of_step(graph, cluster, options.seed, tables, tables.node, tables.bound))
 
 
 def of_partitions(
@@ -275,7 +254,7 @@ def _tables(
     if ending:
         ops, edges = with_end(ops, edges)
     instant = flags(ops.inserted | ops.silent | np.fromiter(map(NO_KERNEL.__contains__, ops.kind), bool, len(ops.kind)))
-    posting = np.fromiter(map(POSTING.__eq__, ops.kind), bool, len(ops.kind))
+    posting = np.fromiter(map(POSTING.__eq__, ops.kind), bool, len(ops.kind)) & (pieces is not None)
     columns, tensor_of = layout(edges, len(ops.node))
     first = alike(tensor_of)[0]  # edge of each tensor
     return Tables(

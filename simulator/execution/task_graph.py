@@ -16,10 +16,11 @@
 A posted Recv is an event more that the first of these waits for; its request is a delay in between. Where a Recv is
 posted when the step begins, its turn and the request are the time before which that task is not released.
 
-Under TensorFlow's executor a thread at the source answers the request, which takes it no time but its turn.
+Under TensorFlow's executor a thread at the source answers the request, which takes it no time but its turn. Where the
+tables are those of a step, threads of CPUs also pass the posts of Recvs (`transfers.posted`).
 
-Tasks are numbered: ops, packs, unpacks, later links without bytes, links, flows, slower ones, arrivals, latencies,
-requests, answers. Each kind is in order of transfers, and the beginnings of steps come last.
+Tasks are numbered: ops, posts of a cut to come, packs, unpacks, later links without bytes, links, flows, slower ones,
+arrivals, latencies, requests, answers. Each kind is in order of transfers, and the beginnings of steps come last.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from simulator.execution.sharing import MAX_FLOW_BYTES
 from simulator.execution.table_columns import pointers
 from simulator.execution.tables import Tables
 from simulator.execution.trace import Kind
-from simulator.execution.transfers import Transfers, bytes_ns
+from simulator.execution.transfers import Transfers, bytes_ns, posted
 
 Rows = npt.NDArray[np.int64]
 _NONE = -1
@@ -47,11 +48,12 @@ _NONE = -1
 
 @dataclass(frozen=True, eq=False)
 class TaskGraph:
-    """Tasks, and the stretch of a transfer for which each stands. Axes: J tasks, n ops, X transfers."""
+    """Tasks, and the stretch of a transfer for which each stands. Axes: J tasks, n ops, X transfers, P posts."""
 
     tasks: Tasks
     transfers: Transfers
     device: Ids  # [n] of each op
+    posts: Ids  # [P] device of each op that posts a Recv of a cut to come
     first: Ids  # [X] the first of the chain
     pack: Ids  # [X] -1: no work
     answer: Ids  # [X] a thread of the executor hears of the request; -1: that is no thread's work
@@ -119,7 +121,9 @@ def lower(
     np.maximum.at(longest, owner, hold.ns)
     head = np.zeros(len(crossing), np.int64)
     head[owner[place_on == 0]] = hold.ns[place_on == 0]
-    made = _Chains(n)
+    posts = posted(tables, device, crossing, order)
+    ops = n + len(posts.transfer)
+    made = _Chains(ops)
     pack, unpack = made.number(crossing.pack_ns > 0), made.number(crossing.unpack_ns > 0)
     early = (place_on > 0) & (nbytes[owner] == 0)
     passing, held = made.number(early), made.number(~early)
@@ -130,10 +134,10 @@ def lower(
     arrive = made.number(~alone & ~flows & (links > 0))
     delay = made.number(((links == 0) & ~flows) | (flows & (crossing.latency_ns > 0)))
     request_ns = routes.request_ns[routes.pace[crossing.route]]
-    poster = tables.post[crossing.tensor].astype(np.int64)
+    poster = np.where(posts.op >= 0, n + posts.op.astype(np.int64), tables.post[crossing.tensor])
     request = made.number((poster >= 0) & (request_ns > 0))
     answer = made.number((poster >= 0) & crossing.by_thread & (order == EXECUTOR))
-    bounds = np.array(op_ptr if len(op_ptr) else [0, n], np.int64)  # of clients
+    bounds = np.array(op_ptr if len(op_ptr) else [0, ops], np.int64)  # of clients
     begin, count = made.count, made.count + len(bounds) - 1
 
     first_link = np.full(len(crossing), _NONE, np.int64)
@@ -146,7 +150,7 @@ def lower(
     run_ns = tables.kind_ns[np.arange(n), tables.kind[device]]
     at_once = tables.instant
     if order == EXECUTOR:
-        at_once = at_once & ~(tables.threaded & tables.cpu[device])
+        at_once = at_once & ~(tables.threaded & tables.cpu[device] & ~posts.copied)
     each = np.arange(len(crossing))
     made.describe(Kind.OP, np.arange(n), run_ns, np.where(at_once, AT_ONCE, device), _NONE)
     made.describe(Kind.PACK, pack, crossing.pack_ns, crossing.packer, each)
@@ -157,6 +161,7 @@ def lower(
     made.describe(Kind.LATENCY, arrive, crossing.latency_ns, NOWHERE, each)
     made.describe(Kind.LATENCY, np.where(flows, delay, _NONE), crossing.latency_ns, NOWHERE, each)
     made.describe(Kind.FLOW, np.where(flows, _NONE, delay), crossing.latency_ns + crossing.wire_ns, NOWHERE, each)
+    made.describe(Kind.REQUEST, np.arange(n, ops), 0, crossing.target[posts.transfer], posts.transfer)
     made.describe(Kind.REQUEST, request, request_ns, NOWHERE, each)
     made.describe(Kind.REQUEST, answer, 0, tables.home[crossing.source], each)
     made.describe(Kind.OP, np.arange(begin, count), 0, NOWHERE, _NONE)
@@ -187,7 +192,7 @@ def lower(
     late = lag.copy()
     delayed = (links == 0) & ~flows & (routes.bytes_per_s[routes.pace[crossing.route]] > 0)  # not handed over
     late[delay[delayed]] = crossing.latency_ns[delayed]
-    release[first] = np.where(poster < 0, request_ns + tables.turn_ns[crossing.tensor], 0)
+    release[first] = np.where(poster < 0, request_ns + tables.turn_ns[crossing.tensor] + posts.turn_ns, 0)
     onward[link[np.flatnonzero(place_on > 0) - 1]] = link[place_on > 0]
     arrival = np.full(count, _NONE, np.int64)
     arrival[link] = np.where(slower < 0, arrive, _NONE)[owner]
@@ -197,6 +202,7 @@ def lower(
     needs[np.unique(~target[target < 0])] += 1
     np.add.at(needs, onward[onward >= 0], 1)
     roots = np.flatnonzero(needs[:begin] == 0)
+    roots = roots[np.lexsort((np.append(posts.copied, np.zeros(begin - n, bool))[roots], roots >= n))]
     needs[roots] = 1
     needs[begin:] = 1
     beginning = begin + np.searchsorted(bounds, roots, side="right") - 1
@@ -220,6 +226,7 @@ def lower(
         next_to=ids(ptr[1:]),
         successor=ids(target[by_source]),
         rank=ids(ranks),
+        ops=ids([ops]),
         released=ids([release.any()]).astype(bool),
         shares=ids([flows.any()]).astype(bool),
     )
@@ -227,6 +234,7 @@ def lower(
         tasks=tasks,
         transfers=crossing,
         device=device,
+        posts=ids(crossing.target[posts.transfer]),
         first=ids(first),
         pack=ids(pack),
         answer=ids(answer),
@@ -283,14 +291,3 @@ def _check_total(length: Rows, resource: Rows, crossing: Transfers, routes: int)
     )
     if total > MAX_SUM_NS:
         raise SimvizError("The times of this step add up to more than 2^61 ns (73 years); check the cost table.")
-
-
-def ranks(tables: Tables, priority: Sequence[int] | npt.NDArray[np.integer]) -> list[int]:
-    """[n] the place of each op in order of (priority, row)."""
-    column = ints(priority)
-    if column.shape != (len(tables),):
-        raise SimvizError(f"There are {column.size} priorities for {len(tables)} ops; give one per op that runs.")
-    place = np.empty(len(column), np.int64)
-    place[stable_order(column)] = np.arange(len(column))
-    found: list[int] = place.tolist()
-    return found

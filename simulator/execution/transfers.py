@@ -5,12 +5,16 @@ memory. A GPU that reads one tensor in both memories gets it twice. Readers of a
 constant with readers on several CPUs is copied to each instead (replicate_constants_pass.cc), and a GPU takes it from
 the CPU of its task. A GPU may make a value in its own memory and read it in that of its host, or the reverse. That is a
 transfer, too, over the links between the two. Routes are those between memories (`cluster.memories`).
+
+Under TensorFlow's executor a cut also adds to what follows TensorFlow's source. No thread passes the copies of
+constants. A thread of a CPU passes each Recv, which is an op of its own here, and a GPU comes to its Recvs in turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +22,8 @@ import numpy.typing as npt
 from simulator.cluster.memories import memory_ends
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, InfeasibleError, SimvizError
-from simulator.execution.arrays import MAX_SUM_NS, SAFE_BYTES
+from simulator.execution.arrays import EXECUTOR, MAX_SUM_NS, MOST_IN_ORDER, SAFE_BYTES
+from simulator.execution.recvs import StepRecvs, in_turn
 from simulator.execution.tables import Tables
 from simulator.units import PS_PER_NS
 
@@ -105,6 +110,45 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
     )
 
 
+class Posted(NamedTuple):
+    """The beginning as the cut has it. Axes: n ops, X transfers, P ops that threads of CPUs pass, n.. n+P-1."""
+
+    copied: Flags  # [n] constants that are copied
+    op: Ids  # [X] which of the P posts its Recv, -1: none
+    transfer: Ids  # [P]
+    turn_ns: Ints  # [X] from the step's beginning until the executor of a GPU comes to the Recv; 0 on a CPU
+
+
+def posted(tables: Tables, device: Ids, crossing: Transfers, order: int) -> Posted:
+    """The beginning under this assignment. A cut adds nothing in other orders, and pieces have all that it adds."""
+    op, turn_ns = np.full(len(crossing), -1), np.zeros(len(crossing), np.int64)
+    alone = np.zeros(len(tables), bool)
+    if tables.recvs is None or order != EXECUTOR:
+        return Posted(flags(alone), ids(op), ids([]), ints(turn_ns))
+    alone[tables.tensor_op[copied(tables, device)]] = True
+    first = (tables.post[crossing.tensor] < 0) & (crossing.source != crossing.target)
+    mine = np.flatnonzero(first & tables.cpu[crossing.target])
+    mine = mine[np.argsort(_made(tables.recvs, crossing)[mine], kind="stable")]
+    op[mine] = np.arange(len(mine))
+    followers = np.bincount(
+        np.append(device[tables.recvs.begins], crossing.target[first]), minlength=len(tables.devices)
+    )
+    for row in np.flatnonzero((tables.recvs.gpu >= 0) & (followers > MOST_IN_ORDER)).tolist():
+        own = np.flatnonzero(first & (crossing.target == row))
+        at = tables.recvs.gpu[row] * len(tables.tensor_op) + crossing.tensor[own].astype(np.int64)
+        own = own[np.argsort(tables.recvs.drawn[at], kind="stable")]
+        turn_ns[own] = in_turn(crossing.host[own], int(tables.recvs.launch_ns[row]))
+    return Posted(flags(alone), ids(op), ids(mine), ints(turn_ns))
+
+
+def _made(recvs: StepRecvs, crossing: Transfers) -> npt.NDArray[np.int64]:
+    """[X] the order in which the cut makes the Recvs."""
+    made = np.full(len(crossing), np.iinfo(np.int64).max)
+    crosses = np.flatnonzero(crossing.of_edge >= 0)
+    np.minimum.at(made, crossing.of_edge[crosses], recvs.made[crosses])
+    return made
+
+
 def crosses(tables: Tables, device: Ids) -> Flags:
     """[E] values that go to another device or memory, copied constants included."""
     source, target = device[tables.tensor_op[tables.edge_tensor]], device[tables.consumer]
@@ -126,9 +170,12 @@ def hands_on(tables: Tables, device: Ids, task: Ids) -> bool:
     return len(np.unique((tensor * tasks + task[target]) * 2 + host)) < len(of_device)
 
 
-def copied(tables: Tables, device: Ids) -> Flags:
-    """[T] constants that are copied to the CPUs where they are read; with one such CPU a constant stays."""
-    found = tables.replicable & tables.cpu[device[tables.tensor_op]]
+def copied(tables: Tables, device: Ids, may: Flags | None = None) -> Flags:
+    """[T] constants that are copied to the CPUs where they are read; with one such CPU a constant stays.
+
+    `may` are those that may be; by default all that wait for nothing.
+    """
+    found = (tables.replicable if may is None else may) & tables.cpu[device[tables.tensor_op]]
     if found.any():
         near, first = tables.home[device[tables.consumer]], tables.consumer_ptr[:-1]
         found &= np.minimum.reduceat(near, first) != np.maximum.reduceat(near, first)

@@ -193,6 +193,7 @@ _ROWS_OF = {
 }
 _POINTERS = ("tensor_ptr", "consumer_ptr", "in_ptr")
 _OF_CLUSTER = ("devices", "cpu", "kind", "home", "dispatch_ns", "host_device", "lanes", "routes")
+_OF_STEPS = ("recvs",)  # pieces have none
 
 
 def _join(parts: Sequence[tuple[Tables, Ids]], clients: Sequence[Client]) -> CombinedTables:
@@ -214,7 +215,7 @@ def _join(parts: Sequence[tuple[Tables, Ids]], clients: Sequence[Client]) -> Com
     columns: dict[str, object] = {"iterations": tuple(iterations)}
     for name in (field.name for field in fields(Tables) if field.init and field.name not in columns):
         given = [getattr(table, name) for table in tables]
-        if name in _OF_CLUSTER:
+        if name in (*_OF_CLUSTER, *_OF_STEPS):
             columns[name] = given[0]
             continue
         if name in ("names", "notes", "dead_fetches"):

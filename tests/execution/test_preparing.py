@@ -12,7 +12,7 @@ from simulator.execution.evaluate import evaluate
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.execution.tables import of_partitions
-from tests.execution.cases import assigned, costs
+from tests.execution.cases import apart, assigned, costs, whole
 from tests.strategies import Rows, loop, typed
 
 SMALL = """
@@ -50,6 +50,24 @@ def test_a_loop_across_devices_takes_as_long_as_its_pieces(moved: tuple[str, ...
     takes_ns = simulate(pieces, on, priced, options).makespan
     prepared = prepare(graph, step, on, priced, options)
     assert evaluate(prepared, [rows]).tolist() == [takes_ns]
+
+
+@pytest.mark.parametrize("order", ["fifo", "tensorflow"])
+def test_copies_of_a_constant_wait_where_they_are_read(order: str) -> None:
+    """A signal comes to the other CPU, and not the constant, which would take as long as its 40 bytes."""
+    made = Rows()
+    made.add("a", "Placeholder", **typed("Placeholder"))
+    made.add("b", "Neg", ["a"], **typed("Neg"))
+    made.add("c", "Const", ["^b"], **typed("Const", (10,)))
+    for name in "xy":
+        made.add(name, "Neg", ["c"], **typed("Neg", (10,)))
+    graph, on = made.built(), apart(2)
+    priced, step, rows = costs(graph, on, 1000), whole(graph), [0, 0, 0, 0, 1]
+    options = SimulationOptions(order)
+    pieces = partition(graph, assigned(on, rows), on, step=step)
+    takes_ns = simulate(pieces, on, priced, options).makespan
+    assert takes_ns == 1000 + 100 + 1000
+    assert evaluate(prepare(graph, step, on, priced, options), [rows]).tolist() == [takes_ns]
 
 
 def _written(folder: object) -> str:

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.columns import flags
+from simulator.execution.arrays import MOST_IN_ORDER
 from simulator.execution.options import SimulationOptions
+from simulator.execution.recvs import turns
 from simulator.execution.simulate import simulate
-from simulator.execution.table_columns import MOST_IN_ORDER, turns
 from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
 from tests.execution.cases import assigned, cluster, costs, whole

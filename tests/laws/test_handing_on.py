@@ -18,11 +18,12 @@ from placement.effort import Effort
 from simulator import load
 from simulator.bounds import lower_bound
 from simulator.cluster.cluster import Link
+from simulator.cluster.contention import CONTENTIONS
 from simulator.cluster.description import load_cluster
 from simulator.cluster.device_strings import without_devices
 from simulator.columns import ids, ints
 from simulator.costs.estimate import estimate
-from simulator.execution.arrays import FIFO
+from simulator.execution.arrays import CODES
 from simulator.execution.choosing import load as load_loop
 from simulator.execution.evaluate import evaluate, evaluate_with_peaks
 from simulator.execution.flattening import workspace
@@ -34,7 +35,6 @@ from simulator.graph.step import choose_step
 from simulator.partitioning.cut import partition
 from simulator.partitioning.levels import FLAVOURS
 from tests.execution.cases import TWO_BY_TWO, assigned, cluster, costs, runs, steps, whole
-from tests.laws.test_cut_and_whole import free_constants
 from tests.strategies import Rows, typed
 from tests.strategies import rows as drafts
 
@@ -45,42 +45,49 @@ ROOT = Path(__file__).parents[2]
 @settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_plans_are_judged_by_the_cut_that_is_made_of_them(data: st.DataObject) -> None:
-    graph = data.draw(drafts().map(free_constants)).built()
+    graph = data.draw(drafts()).built()
     step = data.draw(st.just(whole(graph)) | steps(graph))
     on, priced, rows = data.draw(runs(graph))
+    order, contention = data.draw(st.sampled_from(["fifo", "tensorflow"])), data.draw(st.sampled_from(CONTENTIONS))
+    engine, seed = data.draw(st.sampled_from(["python", "compiled"])), data.draw(st.integers(0, 3))
+    options = SimulationOptions(order, contention, engine=engine, seed=seed)
     flavour = data.draw(st.sampled_from(FLAVOURS))
     plans = [rows, [data.draw(st.integers(0, len(on) - 1)) for _ in range(len(graph))]]
-    prepared = prepare(graph, step, on, priced, PLAIN)
+    prepared = prepare(graph, step, on, priced, options)
     ends, peaks = evaluate_with_peaks(prepared, plans, flavour=flavour)
     assert evaluate(prepared, plans, flavour=flavour).tolist() == ends.tolist()
     bound = lower_bound(graph, on, priced, step=step, prepared=prepared)
     for plan, end, peak in zip(plans, ends.tolist(), peaks.tolist(), strict=True):
         pieces = partition(graph, assigned(on, plan), on, step=step, flavour=flavour, legal=False)
-        trace = simulate(pieces, on, priced)
+        trace = simulate(pieces, on, priced, options)
         assert (trace.makespan, trace.peak_bytes.tolist()) == (end, peak)
         assert bound <= end
 
 
-def makespan_of_the_loop(prepared: Prepared, plan: Sequence[int]) -> int:
+def makespan_of_the_loop(prepared: Prepared, plan: Sequence[int], *, handing: bool = True) -> int:
     """The makespan by the compiled loop as a search has it: a task hands on what it gets."""
-    tables, found = prepared.tables, np.zeros(1, np.int64)
+    tables, found, options = prepared.tables, np.zeros(1, np.int64), prepared.options
     assert prepared.given is not None
-    with workspace(tables, prepared.options.contention, task=prepared.given.cluster.task_of) as own:
+    task = prepared.given.cluster.task_of if handing else ()
+    order = CODES[options.order_for(None)]
+    with workspace(tables, options.contention, task=task) as own:
         device, columns, nobody = (
             prepared.devices(np.array(plan)),
             ids(np.arange(len(tables))),
             np.zeros((0, 0), np.int64),
         )
         ranked = ids(np.zeros((0, len(tables)), np.int32))
-        own.run(load_loop().play, device[None], columns, ids([0]), FIFO, ranked, ints([]), 2**62, 0, found, nobody)
+        own.run(load_loop().play, device[None], columns, ids([0]), order, ranked, ints([]), 2**62, 0, found, nobody)
     return int(found[0])
 
 
+@pytest.mark.parametrize("order", ["fifo", "tensorflow"])
 @pytest.mark.parametrize("described", ["worker=2x2gpu", "ps=1,worker=2x3gpu"])
-def test_the_compiled_loop_hands_on_as_the_pieces_do(described: str) -> None:
+def test_the_compiled_loop_hands_on_as_the_pieces_do(described: str, order: str) -> None:
     """Plans by chance, from a fixed seed: a tie may fall otherwise, which is rare."""
     graph, on = without_devices(load(ROOT / "examples" / "ps_training.pbtxt")), load_cluster(described)
-    prepared = prepare(graph, choose_step(graph), on, estimate(graph, on), PLAIN)
+    options = SimulationOptions(order, engine="python")
+    prepared = prepare(graph, choose_step(graph), on, estimate(graph, on), options)
     chance = np.random.default_rng(7)
     plans = chance.integers(0, len(on), (20, len(graph)))
     handing = [hands_on(prepared.tables, prepared.devices(plan), ids(on.task_of)) for plan in plans]

@@ -21,6 +21,7 @@ from viz.scene import Scene
 
 ON_GPUS: dict[str, Any] = {"cluster": "worker=1x4gpu", "ignore_devices": True}
 ENFORCED: dict[str, Any] = {**ON_GPUS, "order": "enforced"}
+WITH_EDGES: dict[str, Any] = {**ENFORCED, "cluster": "cpu=3"}  # which make the step shorter there
 
 
 @pytest.mark.parametrize("asked", [{}, {"algorithm": "heft"}, {"algorithm": "single"}, {"microbatches": 2}])
@@ -53,7 +54,8 @@ def test_no_placement_of_a_search_attains_more_in_tensorflows_order(cluster: str
 
 
 def test_summary_page_and_json_say_what_was_enforced(tmp_path: Path) -> None:
-    found = run(EXAMPLE, **ENFORCED)
+    found = run(EXAMPLE, **WITH_EDGES)
+    assert found.waits
     said = f"Order: enforced by {len(found.waits)} control edges; "
     assert said in found.summary()
     told = json.loads(found.to_json())["enforced_order"]
@@ -107,7 +109,7 @@ def needed(graph: Graph, row: int) -> set[str]:
 
 
 def test_other_steps_of_the_graph_prepare_and_evaluate_as_before(tmp_path: Path) -> None:
-    found, path = run(EXAMPLE, **ENFORCED), tmp_path / "placed.pbtxt"
+    found, path = run(EXAMPLE, **WITH_EDGES), tmp_path / "placed.pbtxt"
     found.write(path)
     graph, held = found.graph, read_graph(path)
     assert found.waits

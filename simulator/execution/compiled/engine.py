@@ -50,7 +50,7 @@ def _clear(laid: FlatTables, own: Arena, order: int) -> None:
         state.idle[where], state.head[where], state.touched_in[where] = laid.places.lanes[where], -1, 0
     for link in range(len(state.free_ns)):
         state.free_ns[link], state.queued[link] = 0, -1
-    for op in range(len(state.merged) if laid.nodes.merges[0] else 0):
+    for op in range(tasks.ops[0] if laid.nodes.merges[0] else 0):
         state.merged[op] = False
     if tasks.shares[0]:
         base = 0
@@ -68,7 +68,7 @@ def _clear(laid: FlatTables, own: Arena, order: int) -> None:
             threads.free[lane], threads.own_head[lane] = True, -1
         for where in range(len(threads.pool_head)):
             threads.pool_head[where], threads.message_head[where] = -1, -1
-        for op in range(len(threads.unlaunched)):
+        for op in range(tasks.ops[0]):
             threads.unlaunched[op], threads.merged[op] = tasks.needs[op], False
 
 

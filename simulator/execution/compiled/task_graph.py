@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.execution.arrays import AT_ONCE, EXECUTOR, INFINITE, NOWHERE, PRIORITY, REFUSED, SAFE_BYTES
+from simulator.execution.arrays import (
+    AT_ONCE,
+    EXECUTOR,
+    INFINITE,
+    MOST_IN_ORDER,
+    NOWHERE,
+    PRIORITY,
+    REFUSED,
+    SAFE_BYTES,
+)
 from simulator.execution.event_queue import sort
 from simulator.execution.layouts import Arena, FlatTables, Places
 from simulator.execution.sharing import MAX_FLOW_BYTES
@@ -82,9 +91,11 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
     next_to = tasks.next_to
     counts, across, came_by = found.counts, found.across, found.came_by
     group_of, leader, leads, brought = found.group_of, found.leader, found.leads, found.brought
-    works, noting = places.works[0], notes > 0
+    posting = order == EXECUTOR and len(nodes.made) > 0
+    works, noting = places.works[0], notes > 0 or posting
+    tasks.ops[0] = len(device)
     task, chained = places.task, len(places.task) > 0
-    transfers, slowest, work_ns, total = 0, INFINITE, 0, 0.0
+    transfers, slowest, work_ns, total, copies = 0, INFINITE, 0, 0.0, 0
     for at in range(KINDS):
         counts[at] = 0
     for path in range(len(found.flows) if len(laid.shared.link) > 0 else 0):
@@ -110,6 +121,9 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
             if replicable[edge_tensor[first]] and cpu[here]:
                 for edge in range(first + 1, last):
                     copied |= home[device[consumer[edge]]] != home[device[consumer[first]]]
+                if copied and posting:
+                    resource[op], found.copied[copies] = AT_ONCE, op
+                    copies += 1
             crossing = 0
             for edge in range(first, last):
                 target = device[consumer[edge]]
@@ -198,13 +212,16 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
                         )
                         counts[SLOWER] += slower
                         counts[ARRIVALS] += slower or links > 1
-                    if nodes.post[carried] >= 0:
+                    if nodes.post[carried] >= 0 or (posting and cpu[target]):
                         counts[REQUESTS] += places.request_ns[pace] > 0
                         threaded = order == EXECUTOR and cpu[source] and places.send_cores[pace] == 1
                         counts[ANSWERS] += threaded and pack > 0
                     found.tensor_of[transfers], found.route_of[transfers], found.op_of[transfers] = carried, path, op
                     if works or noting:
                         found.source_of[transfers], found.target_of[transfers] = source, target
+                    if posting:
+                        found.made[transfers], found.in_host[transfers] = INFINITE, key & 1
+                        far = chained and task[target] != task[source]
                     found.wire_ns[transfers], found.late_ns[transfers] = wire_ns, late
                     found.span_from[transfers] = spot
                     transfers += 1
@@ -215,9 +232,72 @@ def find(laid: FlatTables, own: Arena, device: Ids, order: int, notes: int) -> i
                     found.next_led[transfers - 1] = spot
                 if noting:
                     came_by[edge] = transfers - 1
+                    if posting:
+                        made = nodes.made_far[edge] if far else nodes.made[edge]
+                        found.made[transfers - 1] = min(found.made[transfers - 1], made)
         next_to[op] = low
+    if posting:
+        _post(laid, own, device, transfers)
+        _begin(laid, own, len(device), copies)
     found.work_ns[0] = work_ns  # 64 bits hold it where the step is not refused
     return transfers if total < _COUNTABLE_NS and counts[FLOWS] <= slowest else REFUSED
+
+
+def _post(laid: FlatTables, own: Arena, device: Ids, transfers: int) -> None:
+    """Find who posts each Recv, and when a GPU comes to it: `transfers.posted`. Posts are ops behind the others."""
+    nodes, places, found, followers = laid.nodes, laid.places, own.found, own.found.followers
+    key, posts = found.across, 0
+    for where in range(len(followers)):
+        followers[where] = 0
+    for at in range(len(nodes.begins)):
+        followers[device[nodes.begins[at]]] += 1
+    for transfer in range(transfers):
+        poster, target = nodes.post[found.tensor_of[transfer]], found.target_of[transfer]
+        found.poster[transfer], found.turn_ns[transfer] = poster, 0
+        if poster < 0 and target != found.source_of[transfer]:
+            followers[target] += 1
+            if places.cpu[target]:
+                key[posts] = found.made[transfer] << 32 | transfer
+                posts += 1
+    sort(key, posts)
+    for at in range(posts):
+        found.poster[key[at] & _LOW] = len(device) + at
+    own.tasks.ops[0] = len(device) + posts
+    turns = 0
+    for transfer in range(transfers):
+        target = found.target_of[transfer]
+        waits = nodes.post[found.tensor_of[transfer]] >= 0 or target == found.source_of[transfer]
+        if places.gpu[target] >= 0 and followers[target] > MOST_IN_ORDER and not waits:
+            row = places.gpu[target] * len(nodes.tensor_bytes) + found.tensor_of[transfer]
+            key[turns] = (places.gpu[target] * len(nodes.tensor_bytes) + nodes.drawn[row]) << 32 | transfer
+            turns += 1
+    sort(key, turns)
+    before, moment = -1, 0
+    for at in range(turns):
+        transfer = key[at] & _LOW
+        target = found.target_of[transfer]
+        if target != before:
+            before, moment = target, 0
+        found.turn_ns[transfer] = moment
+        if not found.in_host[transfer]:
+            moment += places.launch_ns[target]
+
+
+def _begin(laid: FlatTables, own: Arena, ops: int, copies: int) -> None:
+    """Write down what follows the beginning of the step: first ops that a thread passes, then copies, then posts."""
+    nodes, successor, copied = laid.nodes, own.tasks.successor, own.found.copied
+    at, copy = nodes.slot[len(nodes.slot) - 1], 0
+    for place in range(len(nodes.roots)):
+        if copy < copies and copied[copy] == nodes.roots[place]:
+            copy += 1
+        else:
+            successor[at] = nodes.roots[place]
+            at += 1
+    for copy in range(copies):
+        successor[at + copy] = copied[copy]
+    at += copies - ops
+    for op in range(ops, own.tasks.ops[0]):
+        successor[at + op] = op
 
 
 def _lead(own: Arena, task: Ids, group: int, crossing: int, transfers: int) -> int:
@@ -273,22 +353,28 @@ def write(laid: FlatTables, own: Arena, device: Ids, ranked: Ids, order: int, no
     length, resource, needs, lag_ns, onward = tasks.length, tasks.resource, tasks.needs, tasks.lag_ns, tasks.onward
     arrival = tasks.arrival
     next_from, next_to, successor, release_ns = tasks.next_from, tasks.next_to, tasks.successor, tasks.release_ns
-    devices, free = len(places.lanes), nodes.slot[len(nodes.slot) - 1] + len(nodes.roots)
+    first_root, posting = nodes.slot[len(nodes.slot) - 1], order == EXECUTOR and len(nodes.made) > 0
+    devices, free = len(places.lanes), first_root + len(nodes.roots) + len(nodes.made)
     routes = devices + len(shared.capacity)
     requests, posts = places.requests[0], places.posts[0]
-    begin = len(device)
+    begin = tasks.ops[0]
+    for op in range(len(device), begin):  # which post Recvs
+        length[op], needs[op] = 0, 1
+        next_from[op], next_to[op] = free + op, free + op
     for kind in range(KINDS):
         at_number[kind] = begin
         begin += counts[kind]
     for one in range(len(device), begin + 1 if requests else 0):
         release_ns[one] = 0
+    for one in range(len(device), begin + 1 if order == EXECUTOR else 0):  # what an earlier run wrote for other tasks
+        own.threads.packs[one] = False
     for transfer in range(transfers):
         tensor, path = found.tensor_of[transfer], found.route_of[transfer]
         pace = places.pace[path]
         nbytes, wire_ns, late = nodes.tensor_bytes[tensor], found.wire_ns[transfer], found.late_ns[transfer]
         low, high = found.span_from[transfer], found.span_to[transfer]
         from_place, to_place = places.held_ptr[path], places.held_ptr[path + 1]
-        links, poster = to_place - from_place, nodes.post[tensor]
+        links, poster = to_place - from_place, found.poster[transfer] if posting else nodes.post[tensor]
         # from its end to its beginning: who tells the readers, and who is told by whom before
         end = -1
         wire = -1
@@ -345,8 +431,6 @@ def write(laid: FlatTables, own: Arena, device: Ids, ranked: Ids, order: int, no
                 length[last], resource[last] = found.unpack_ns[transfer], places.home[found.target_of[transfer]]
                 needs[last] = 1
                 _follow(tasks, free, end, last)
-                if order == EXECUTOR:
-                    own.threads.packs[last] = False
             if found.pack_ns[transfer] > 0:
                 first = _new(at_number, PACKS)
                 source = found.source_of[transfer]
@@ -358,6 +442,8 @@ def write(laid: FlatTables, own: Arena, device: Ids, ranked: Ids, order: int, no
         next_from[last], next_to[last] = low, high
         if requests and poster < 0:
             release_ns[first] = places.request_ns[pace] + nodes.turn_ns[tensor]
+            if posting:
+                release_ns[first] += found.turn_ns[transfer]
         if found.sent[transfer] >= len(nodes.tensor_bytes):
             before = found.sent[transfer] - len(nodes.tensor_bytes)
             successor[found.next_led[before]] = first
@@ -372,6 +458,11 @@ def write(laid: FlatTables, own: Arena, device: Ids, ranked: Ids, order: int, no
             found.wire_of[transfer], found.end_of[transfer], found.last_of[transfer] = wire, end, last
     for transfer in range(transfers if posts else 0):
         poster, first = nodes.post[found.tensor_of[transfer]], found.first_of[transfer]
+        if posting:
+            poster = found.poster[transfer]
+        if poster >= len(device):
+            resource[poster] = found.target_of[transfer]
+            own.threads.device[poster] = found.target_of[transfer]
         if poster >= 0:
             needs[first] += 1
             pace, source = places.pace[found.route_of[transfer]], found.source_of[transfer]
@@ -390,7 +481,7 @@ def write(laid: FlatTables, own: Arena, device: Ids, ranked: Ids, order: int, no
             successor[next_to[poster]] = first
             next_to[poster] += 1
     length[begin], resource[begin], needs[begin] = 0, NOWHERE, 1
-    next_from[begin], next_to[begin] = free - len(nodes.roots), free
+    next_from[begin], next_to[begin] = first_root, first_root + len(nodes.roots) + tasks.ops[0] - len(device)
     if order == PRIORITY:
         for position in range(len(ranked)):
             tasks.rank[ranked[position]] = position
