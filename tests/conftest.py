@@ -114,10 +114,15 @@ def _no_template_stays_longer_than_the_tests() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _tensorflow_is_imported_once_for_all_files(request: pytest.FixtureRequest) -> Iterator[None]:
-    with ExitStack() as forked:
-        if not request.node.get_closest_marker("own_processes"):
-            forked.enter_context(patch.object(child, "start", forking.start))
+def _tensorflow_is_imported_once_for_all_files() -> Iterator[None]:
+    with patch.object(child, "start", forking.start):
+        yield
+
+
+@pytest.fixture
+def own_processes() -> Iterator[None]:
+    """Start each process as users do, none by a fork."""
+    with patch.object(child, "start", forking.unforked):
         yield
 
 
