@@ -5,8 +5,8 @@
 
 A child is as fresh as one of `child.start`, and runs the same module by the same lines of Python. The process between
 them ends, so that the kernel gives the child to the tests: they are its parent, wait for it, and it dies with them. A
-template exists for each set of variables that TensorFlow reads when it is imported, and one has Keras, too. Modules that
-need other variables or another path start as ever; so does everything in tests that use the fixture `own_processes`.
+template exists for each set of variables that TensorFlow reads when it is imported, and one that has Keras. Modules
+that need other variables or another path start as ever; so does all of a test with the fixture `own_processes`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from simulator.oracle import child
 
 _PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 _HEAD_BYTES = 2**16  # of a request: the environment, above all
-# As `session.prepare` and `rehearsal` set it. Whoever imports TensorFlow without setting any can do with the latter. All
-# that ask for Keras share the third.
+# As `session.prepare` and `rehearsal` set it. Whoever imports TensorFlow without setting any can do with the latter.
+# Those that ask for Keras share the third.
 _PREPARED, _QUIET, _KERAS = "prepared", "quiet", "keras"
 _TEMPLATES = {  # by module, or by module and arguments
     "tests.costs.measured_step": _QUIET,
