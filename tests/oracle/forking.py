@@ -67,6 +67,7 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.oracle.pipelined_models": _QUIET,
     "tests.oracle.random_shapes": _QUIET,
     "tests.oracle.real_task": _PREPARED,
+    "tests.oracle.reading_events": _QUIET,
     "tests.oracle.registries": _QUIET,
     "tests.oracle.remastering": _PREPARED,
     "tests.oracle.serving": _PREPARED,
