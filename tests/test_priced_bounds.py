@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simulator import bounds
 from simulator.bounds import Bound, bound
-from simulator.bounds.demands import Priced, BoundFacts, priced_bound
+from simulator.bounds.demands import BoundFacts, Priced, priced_bound
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
