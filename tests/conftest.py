@@ -5,6 +5,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -55,6 +56,21 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.dont_write_bytecode = False
 
 
+def _runs_all(config: pytest.Config) -> bool:
+    return [Path(one).resolve() for one in config.args] == [TESTS]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
+    """Compile the loops once, while the workers collect: each of them compiles what it does not find."""
+    with ExitStack() as beside:
+        if _runs_all(session.config) and "PYTEST_XDIST_WORKER" not in os.environ:
+            command = [sys.executable, "-m", "viz", "--warm-up"]
+            nowhere = subprocess.DEVNULL
+            beside.enter_context(subprocess.Popen(command, stdout=nowhere, stderr=nowhere, cwd=TESTS.parent))
+        return (yield)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Look for no garbage among modules and tests, which stay: it takes a tenth of the time.
@@ -62,7 +78,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     Each worker imports a part of its own first, so that they do not all compile the same module at the same time.
     """
     gc.disable()
-    if [Path(one).resolve() for one in session.config.args] == [TESTS] and "PYTEST_XDIST_WORKER" in os.environ:
+    if _runs_all(session.config) and "PYTEST_XDIST_WORKER" in os.environ:
         own, count = int(os.environ["PYTEST_XDIST_WORKER"][2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
         for path in sorted(TESTS.rglob("test_*.py"))[own::count]:
             import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
@@ -114,10 +130,15 @@ def _no_template_stays_longer_than_the_tests() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _tensorflow_is_imported_once_for_all_files(request: pytest.FixtureRequest) -> Iterator[None]:
-    with ExitStack() as forked:
-        if not request.node.get_closest_marker("own_processes"):
-            forked.enter_context(patch.object(child, "start", forking.start))
+def _tensorflow_is_imported_once_for_all_files() -> Iterator[None]:
+    with patch.object(child, "start", forking.start):
+        yield
+
+
+@pytest.fixture
+def own_processes() -> Iterator[None]:
+    """Start each process as users do, none by a fork."""
+    with patch.object(child, "start", forking.unforked):
         yield
 
 

@@ -379,6 +379,16 @@ def test_functions_are_short() -> None:
     assert ordered[len(ordered) * 9 // 10] <= MOST_FUNCTIONS
 
 
+def test_a_class_has_a_name_of_its_own() -> None:
+    """Two of one name mean two things by one word."""
+    named: dict[str, list[str]] = {}
+    for name, (_, _, tree) in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                named.setdefault(node.name, []).append(name)
+    assert {name: found for name, found in named.items() if len(found) > 1} == {}
+
+
 def test_whatever_is_public_has_a_docstring() -> None:
     bare = []
     for name, (_, _, tree) in modules().items():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simulator import bounds
 from simulator.bounds import Bound, bound
-from simulator.bounds.demands import Priced, Work, priced_bound
+from simulator.bounds.demands import BoundFacts, Priced, priced_bound
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
@@ -38,7 +38,7 @@ def priced(
     """The bound by prices alone, whatever the other bounds are."""
     found: list[Priced] = []
 
-    def alone(work: Work, above: int) -> Priced:
+    def alone(work: BoundFacts, above: int) -> Priced:
         found.append(priced_bound(work, 0))
         return found[-1]
 

@@ -20,7 +20,7 @@ from placement.problem import NEVER, Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.judge import Candidate, Judge, as_ops, fewest
-from placement.search.narrowing import Tasks
+from placement.search.narrowing import SearchTasks
 from placement.search.ordering import orders
 from placement.search.starting import beforehand, started
 from placement.search.starts import Asked, Listed, ask, fitting, plans_of, whom
@@ -68,7 +68,7 @@ def search(problem: Problem) -> Plan:
             for one in beforehand(problem, plans_of(problem, asked))
         ]
         listed = asked.found
-        tasks = Tasks(decisions)
+        tasks = SearchTasks(decisions)
         found = started(judge, ranks, known, tasks.alone())
         if len(decisions.free) and judge.left():
             for start in dict.fromkeys([*fewest(found, _ORDERED), *tasks.best_of_some(found)]):
@@ -79,7 +79,7 @@ def search(problem: Problem) -> Plan:
                 ]
             found, narrow = fewest(found, _WALKED), tasks.best_of_some(found)
             if judge.left():  # very large steps have no budget for a walk, and its layers take long to find
-                found, progress = side_by_side(judge, tasks.lines(found, narrow))
+                found, progress = side_by_side(judge, tasks.walk_starts(found, narrow))
             found.insert(0, tidied(judge, found[0]))
         near = [each for each in zip(listed, known, strict=True) if _near(problem, each[1], found)]
         finals = fewest(found, _FINALS)

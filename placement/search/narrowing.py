@@ -25,14 +25,14 @@ _MOST = 100_000  # ops: in larger steps few starts are judged, and there is one 
 _NEAR = 1.1  # times as long as the best start, a start on some tasks alone has a walk
 
 
-class Line(NamedTuple):
+class WalkStarts(NamedTuple):
     """The decisions of a walk, and the starts from which it begins."""
 
     decisions: Decisions
     starts: Sequence[Candidate]
 
 
-class Tasks:
+class SearchTasks:
     """The tasks of a cluster over which a search may place a step."""
 
     def __init__(self, whole: Decisions) -> None:
@@ -72,14 +72,14 @@ class Tasks:
         some = [one for one in near if self.used(one) < self._all]
         return [min(some, key=lambda one: one.order)] if some else []
 
-    def lines(self, starts: Sequence[Candidate], narrow: Sequence[Candidate]) -> list[Line]:
-        """A line over all tasks from the starts, and one from a narrow start over its tasks alone, if it fits."""
-        found = [Line(self.whole, starts)]
+    def walk_starts(self, starts: Sequence[Candidate], narrow: Sequence[Candidate]) -> list[WalkStarts]:
+        """The starts over all tasks, and those of a narrow start over its tasks alone, if it fits."""
+        found = [WalkStarts(self.whole, starts)]
         for start in narrow if len(self.whole.group) <= _MOST else ():
             tasks = self.used(start)
             if not start.over and len((some := self.on(tasks)).free):
                 found.append(
-                    Line(some, [start, *(one for one in starts if one is not start and self.used(one) <= tasks)])
+                    WalkStarts(some, [start, *(one for one in starts if one is not start and self.used(one) <= tasks)])
                 )
         return found
 

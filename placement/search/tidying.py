@@ -26,7 +26,7 @@ _LOOKED = 8_000_000  # edges that are looked at for moves that are not judged, i
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class ValueEdges:
     """Values that ops hand on, which take time where they cross. Axes: E edges."""
 
     tensor: Ints  # [E]
@@ -76,7 +76,7 @@ def tidied(judge: Judge, best: Candidate) -> Candidate:
     return best
 
 
-def _gathered(judge: Judge, values: Values, best: Candidate, most: int) -> Candidate:
+def _gathered(judge: Judge, values: ValueEdges, best: Candidate, most: int) -> Candidate:
     """The placement with fewer devices that hardly work, as quick and with no more transfers; else it itself."""
     decisions = judge.decisions
     where, devices = decisions.spread(best.device), decisions.allowed.shape[1]
@@ -101,22 +101,22 @@ def _gathered(judge: Judge, values: Values, best: Candidate, most: int) -> Candi
     return best
 
 
-def values_of(decisions: Decisions) -> Values:
+def values_of(decisions: Decisions) -> ValueEdges:
     """All values that may have to cross."""
     tables = decisions.problem.tables
     wire_ns = np.rint(decisions.wire_ns).astype(np.int64)  # whole: the same on every machine
     kept = np.flatnonzero(wire_ns[tables.edge_tensor] > 0)
     tensor, target = tables.edge_tensor[kept].astype(np.int64), tables.consumer[kept].astype(np.int64)
-    return Values(tensor, tables.tensor_op[tensor].astype(np.int64), target, wire_ns[tensor])
+    return ValueEdges(tensor, tables.tensor_op[tensor].astype(np.int64), target, wire_ns[tensor])
 
 
-def _cost_ns(decisions: Decisions, values: Values, device: Ints) -> int:
+def _cost_ns(decisions: Decisions, values: ValueEdges, device: Ints) -> int:
     """The time of all ops and transfers under the devices of groups [G], added."""
     where = decisions.spread(device)
     return values.moved_ns(where) + int(decisions.problem.tables.op_ns(where).sum())
 
 
-def pulled(decisions: Decisions, values: Values, device: Ints) -> Ints:
+def pulled(decisions: Decisions, values: ValueEdges, device: Ints) -> Ints:
     """[C, 2] groups that would have less to do and to transfer elsewhere, and the device for it, the largest gain
     first.
     """

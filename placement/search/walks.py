@@ -15,7 +15,7 @@ from itertools import cycle
 from placement.effort import Effort
 from placement.search.decisions import Decisions
 from placement.search.judge import Candidate, Judge
-from placement.search.narrowing import Line
+from placement.search.narrowing import WalkStarts
 from placement.search.walk import Progress, Walker, anneal
 from simulator.columns import Ints
 from simulator.execution.evaluate import usable_cores
@@ -37,8 +37,8 @@ def walks_of(effort: Effort, ops: int) -> int:
     return _WALKS if effort.seconds is None else min(usable_cores(), _MOST)
 
 
-def side_by_side(judge: Judge, lines: Sequence[Line]) -> tuple[list[Candidate], Progress]:
-    """Walk along these lines in turn until the budget ends: what was found, best first, of equals that of the first.
+def side_by_side(judge: Judge, starts: Sequence[WalkStarts]) -> tuple[list[Candidate], Progress]:
+    """Walk from these starts in turn until the budget ends: what was found, best first, of equals that of the first.
 
     The judge has the counts of all walks afterwards. What ends one ends all.
     """
@@ -50,11 +50,11 @@ def side_by_side(judge: Judge, lines: Sequence[Line]) -> tuple[list[Candidate], 
             own = stack.enter_context(workspace(problem.tables, problem.options.contention, task=problem.handing))
             judges.append(judge.beside(own))
         walks = []
-        for at, (one, line) in enumerate(zip(judges, cycle(lines), strict=False)):
+        for at, (one, those) in enumerate(zip(judges, cycle(starts), strict=False)):
             seed = problem.options.seed + (at << _APART)
-            walker = Walker(one, line.decisions, seed, layers.get(line.decisions))
-            layers[line.decisions] = walker.layer
-            walks.append((walker, line.starts, Progress()))
+            walker = Walker(one, those.decisions, seed, layers.get(those.decisions))
+            layers[those.decisions] = walker.layer
+            walks.append((walker, those.starts, Progress()))
         pool = stack.enter_context(ThreadPoolExecutor(max(count - 1, 1)))
         others = [pool.submit(anneal, *each) for each in walks[1:]]
         try:

@@ -17,7 +17,7 @@ import numpy as np
 
 from simulator.assignment import Bound as Bound
 from simulator.bounds.classes import Classes, apart_ns, changes_ns, classes_of, gates
-from simulator.bounds.demands import Work, priced_bound
+from simulator.bounds.demands import BoundFacts, priced_bound
 from simulator.bounds.heads import Predecessors, Room, heads
 from simulator.bounds.loads import Load, link_bound, work_bound
 from simulator.columns import Flags, Ints, alike, stable_order, topological
@@ -109,7 +109,7 @@ def bound(
     names = ", ".join(tables.routes.link_names[link] for link in load.whose)
     found.append(Bound(load.ns, f"the bytes on {names}"))
     if compiled:
-        priceable = Work(classes, _groups(prepared, constraints), edges.gate, starts, ends, options.contention)
+        priceable = BoundFacts(classes, _groups(prepared, constraints), edges.gate, starts, ends, options.contention)
         priced = priced_bound(priceable, max(one.ns for one in found))
         around = "together" if priced.barrier < 0 else f"before and after {shortened(tables.names[priced.barrier])}"
         found.append(Bound(priced.ns, f"ops and transfers {around}"))

@@ -27,7 +27,7 @@ _SINGLE = 4  # classes, up to which each of them is a half once
 _DEVICES, _GROUPS = 256, 200_000  # more take longer than the bound is worth
 
 
-class Work(NamedTuple):
+class BoundFacts(NamedTuple):
     """The facts of a step that a bound by prices needs. Axes: n ops, E edges, K classes."""
 
     classes: Classes
@@ -45,7 +45,7 @@ class Priced(NamedTuple):
     barrier: int  # op; -1: none
 
 
-def priced_bound(work: Work, above: Nanos) -> Priced:
+def priced_bound(work: BoundFacts, above: Nanos) -> Priced:
     """The best bound by prices of a step, of which another bound is known already; 0 where it is too much work."""
     classes, tables = work.classes, work.classes.tables
     if not 1 < len(classes.of) <= _DEVICES or len(tables) == 0 or int(work.group.max()) >= _GROUPS:
@@ -85,7 +85,7 @@ class _Phases(NamedTuple):
     device: int  # of the barrier
 
 
-def _handed(work: Work) -> _Handed:
+def _handed(work: BoundFacts) -> _Handed:
     """Values of some bytes, between groups, that are sent, and that a GPU has in its own memory.
 
     A Merge of several values starts at the first of them. The others may cross after it, so they are left out.
@@ -107,7 +107,7 @@ def _handed(work: Work) -> _Handed:
     )
 
 
-def _barriers(work: Work, handed: _Handed) -> list[int]:
+def _barriers(work: BoundFacts, handed: _Handed) -> list[int]:
     """The ops that read and make most bytes, each value counted once."""
     tables = work.classes.tables
     nbytes, consumer = tables.tensor_bytes[handed.tensor].astype(np.float64), tables.consumer[handed.edge]
@@ -115,7 +115,7 @@ def _barriers(work: Work, handed: _Handed) -> list[int]:
     return [op for op in np.argsort(-through, kind="stable")[:_BARRIERS].tolist() if through[op] > 0]
 
 
-def _phases(work: Work, handed: _Handed, op: int) -> _Phases:
+def _phases(work: BoundFacts, handed: _Handed, op: int) -> _Phases:
     """The phases before and after an op."""
     tables = work.classes.tables
     kept = np.flatnonzero(~work.gate)
@@ -146,7 +146,7 @@ def _reached(source: Ints, target: Ints, op: int, count: int) -> Flags:
 # --- devices ----------------------------------------------------------------------------------------------------------
 
 
-def _around(work: Work, handed: _Handed, op: int, above: Nanos, looks: int) -> Found:
+def _around(work: BoundFacts, handed: _Handed, op: int, above: Nanos, looks: int) -> Found:
     """The bound around a barrier: the least over the devices that it may use, 0 if that is not above a known one.
 
     Halves are tried for the device of the least bound so far, until it has no more.
@@ -172,7 +172,7 @@ def _around(work: Work, handed: _Handed, op: int, above: Nanos, looks: int) -> F
     return Found(0, looks - left)
 
 
-def _path_ns(work: Work, op: int, device: int) -> tuple[Nanos, Nanos]:
+def _path_ns(work: BoundFacts, op: int, device: int) -> tuple[Nanos, Nanos]:
     """The time before an op on a device, and from its start on, at least."""
     row = work.classes.of[device]
     return int(work.start_ns[op, row]), int(work.classes.run_ns[op, row] + work.end_ns[op, row])
@@ -190,7 +190,7 @@ def _halves(classes: Classes, split: Ints, device: int = -1) -> list[Flags]:
     return list(different.values())
 
 
-def _demand(work: Work, handed: _Handed, phases: _Phases, split: Ints, far: Flags) -> Demand:
+def _demand(work: BoundFacts, handed: _Handed, phases: _Phases, split: Ints, far: Flags) -> Demand:
     """The demand of a step, by classes of devices [D], one half of which is far."""
     classes, tables, barrier = work.classes, work.classes.tables, phases.barrier
     first, _ = alike(split)

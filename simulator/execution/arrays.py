@@ -44,7 +44,7 @@ class Tasks(NamedTuple):
     release_ns: Annotated[Ints, "J"]  # it is not ready before
     needs: Annotated[Ids, "J"]  # in-degree: events, mostly ends of its predecessors, that it waits for
     onward: Annotated[Ids, "J"]  # the task for which its start is an event, -1: none
-    arrival: Annotated[Ids, "J"]  # the delay that waits for links alone and hears early of this task's end; -1: none
+    arrival: Annotated[Ids, "J"]  # the delay that waits for links alone, notified early of this task's end; -1: none
     next_from: Annotated[Ids, "J"]  # its successors, for which its end is an event, stand from here
     next_to: Annotated[Ids, "J"]  # to here
     successor: Annotated[Ids, "S"]  # ~task: a data input of a Merge, of which the first alone counts

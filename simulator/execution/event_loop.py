@@ -7,14 +7,14 @@ The loop does not know one from the other. Resources are
 
     a device    has lanes and a ready queue: first come first served, by priority, or TensorFlow's executor (`executor`)
     a link      serves one task after the other in the order in which they come; so start and end are known at once.
-                An arrival, which waits for links alone, hears of it at once, too: its end is the one event of them all
+                An arrival, which waits for links alone, is notified at once, too: its end is the one event of them all
     a route     whose links are shared: all tasks on it advance at the max-min fair rate (`sharing`)
     NOWHERE     a delay: it starts when it is ready
     AT_ONCE     no time and no lane: it ends when it is ready, in the same round
 
 At each instant, in rounds until nothing more happens at it,
 
-    1. all tasks that end now are retired, and their successors hear of it;
+    1. all tasks that end now are retired, and their successors are notified;
     2. tasks that are ready join their resources, in order of their numbers;
     3. idle lanes take from the ready queues of their devices.
 
@@ -57,7 +57,7 @@ class Hooks(NamedTuple):
         ..., Any
     ]  # Any: two arrays or lists. (control): where the loop notes marked tasks that are ready, and its progress
     begin: Callable[..., int]  # (control, state): push the first timers; the size of the event queue
-    ended: Callable[..., bool]  # (control, tasks, state, threads, task, now, order): its successors hear nothing of it
+    ended: Callable[..., bool]  # (control, tasks, state, threads, task, now, order): its successors are not notified
     awaits: Callable[..., None]  # (control, task): it is to be released
     released: Callable[..., bool]  # (control, task, now): it is left of a step that was cut short
     joins: Callable[
@@ -136,16 +136,16 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
         fifo, ranked, executor = order == FIFO, order == PRIORITY, order == EXECUTOR
         released, sharing = tasks.released[0], tasks.shares[0]
         timing, noting = notes & TIMES > 0, notes & INSTANTS > 0
-        now, size, turn, instant, left, news, waiting = 0, 0, 0, 0, count - 1, 1, 0
+        now, size, turn, instant, left, ready, waiting = 0, 0, 0, 0, count - 1, 1, 0
         by, woke, sends, answering = ARRIVAL, 0, 0, -1  # the executor's
         watched = False  # a controller counts when its bytes are on links
         asks = 0
         if directed:
             asked, progress = asked_of(control)
-            news = 0
+            ready = 0
             if progress[3] == 0:
                 progress[1], progress[3] = begin_run(control, state), 1
-            now, size, turn, news = progress[0], progress[1], progress[2], progress[5]
+            now, size, turn, ready = progress[0], progress[1], progress[2], progress[5]
         if not directed:
             fresh[0] = count - 1  # the beginning of the step
             ready_ns[count - 1] = 0
@@ -216,8 +216,8 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                         if directed:
                             if released_(control, task, now):
                                 continue
-                        fresh[news] = task
-                        news += 1
+                        fresh[ready] = task
+                        ready += 1
                         continue
                     task -= count  # a link begins with it
                     if directed:
@@ -231,8 +231,8 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                             if timing:
                                 ready_ns[task] = now
                             left -= 1
-                            fresh[news] = task
-                            news += 1
+                            fresh[ready] = task
+                            ready += 1
                     continue
                 if directed:
                     if ended_(control, tasks, state, threads, task, now, order):
@@ -278,8 +278,8 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                                 if directed:
                                     awaits(control, task)
                             elif not executor:
-                                fresh[news] = task
-                                news += 1
+                                fresh[ready] = task
+                                ready += 1
                             elif task < ops:
                                 woken[woke] = task
                                 woke += 1
@@ -291,8 +291,8 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                                 lane = threads.lane_ptr[where] + threads.lane[answering]
                                 append(task, lane, threads.own_head, threads.own_last, behind)
                             else:
-                                fresh[news] = task
-                                news += 1
+                                fresh[ready] = task
+                                ready += 1
                     if done == chained:
                         break
                     task = chain[done]
@@ -302,9 +302,9 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                     touches = schedule(threads, tasks, state, by, woke, sends, turn, touches)
             # 2. what is ready joins its resource
             waiting = 0
-            if news > 1:
-                sort(fresh, news)
-            for at in range(news):
+            if ready > 1:
+                sort(fresh, ready)
+            for at in range(ready):
                 task = fresh[at]
                 where = resource[task]
                 if directed:
@@ -426,7 +426,7 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
             if directed:
                 size = act(control, tasks, state, threads, size, now, order, asks)
                 asks = 0
-            news = waiting
+            ready = waiting
             if waiting > 0:
                 for at in range(waiting):
                     fresh[at] = later[at]
@@ -437,11 +437,11 @@ def event_loop(hooks: Hooks | None = None) -> Callable[..., int]:
                 soonest = settle(flows, shared, now, turn)
                 if soonest < upcoming or size == 0:
                     upcoming = soonest
-            if news > 0:
+            if ready > 0:
                 upcoming = now
             if directed:
                 if progress[4] > 0:  # to be stopped, for good or to be emptied
-                    progress[0], progress[1], progress[2], progress[5] = now, size, turn, news
+                    progress[0], progress[1], progress[2], progress[5] = now, size, turn, ready
                     stopped: int = progress[4]
                     return stopped
                 if upcoming == INFINITE:

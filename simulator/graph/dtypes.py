@@ -30,6 +30,9 @@ NAMES: Mapping[int, str] = MappingProxyType(
 FLOAT, DOUBLE, INT32, STRING, COMPLEX64, INT64, BOOL, BFLOAT16 = 1, 2, 3, 7, 8, 9, 10, 14
 COMPLEX128, HALF, RESOURCE, VARIANT = 18, 19, 20, 21
 
+TRAINED = frozenset((FLOAT, DOUBLE, BFLOAT16, HALF))
+"""The types that optimizers train, and of which losses and gradients are."""
+
 _NUMBER = {name: number for number, (name, _) in enumerate(_ROWS)}
 
 

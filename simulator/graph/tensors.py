@@ -155,6 +155,13 @@ def tensor_sizes(dtypes: Sequence[int], shapes: Sequence[Shape | None]) -> tuple
     return ints(sizes), absurd
 
 
+def completed(shape: Shape | None, other: Shape | None) -> Shape | None:
+    """A shape with the dimensions of another one where it does not know its own."""
+    if shape is None or other is None or len(shape) != len(other):
+        return other if shape is None else shape
+    return tuple([theirs if ours < 0 else ours for ours, theirs in zip(shape, other, strict=True)])
+
+
 def size_of(dtype: int, shape: Shape | None) -> int:
     """Bytes of a tensor, -1 where unknown; of an absurd size some number above MAX_TENSOR_BYTES."""
     kind = base(dtype)

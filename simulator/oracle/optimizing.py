@@ -26,6 +26,7 @@ from simulator.graph.graph_def import graph_def, untie
 from simulator.graph.importer import read_graph
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step
+from simulator.graph.tensors import completed
 from simulator.graph.traversal import PLACEHOLDERS
 from simulator.oracle import child
 from simulator.oracle.session import imported, quiet, sentence
@@ -173,16 +174,9 @@ def _ends(before: Graph, found: Graph) -> Iterator[tuple[int, Shape]]:
         if op in RULES and any(is_open(found.tensor_shape[tensor]) for tensor in inputs[node]):
             continue
         for tensor, was in zip(found.outputs(node), before.outputs(old), strict=False):  # unread ones of an unknown op
-            shape = _both(found.tensor_shape[tensor], before.tensor_shape[was])
+            shape = completed(found.tensor_shape[tensor], before.tensor_shape[was])
             if shape is not None and shape != found.tensor_shape[tensor]:
                 yield tensor, shape
-
-
-def _both(now: Shape | None, before: Shape | None) -> Shape | None:
-    """The shape, with the sides that were known before in place of unknown ones."""
-    if now is None or before is None or len(now) != len(before):
-        return before if now is None else now
-    return tuple([old if side < 0 else side for side, old in zip(now, before, strict=True)])
 
 
 # --- in the child ----------------------------------------------------------------------------------------------------

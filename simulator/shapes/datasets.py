@@ -23,7 +23,7 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.inlining.bodies import instantiate
 from simulator.graph.inlining.expanding import inline
 from simulator.graph.messages import Proto
-from simulator.graph.tensors import shape_of
+from simulator.graph.tensors import completed, shape_of
 from simulator.shapes.propagation import infer
 
 Shapes: TypeAlias = tuple[Shape | None, ...]  # of an element's parts; a dimension of -1 is unknown
@@ -304,13 +304,6 @@ _KINDS = [
 
 def _kind(op: str) -> _Kind | None:
     return next((kind for pattern, kind in _KINDS if pattern.fullmatch(op)), None)
-
-
-def completed(shape: Shape | None, other: Shape | None) -> Shape | None:
-    """A shape with the dimensions of another one where it does not know its own."""
-    if shape is None or other is None or len(shape) != len(other):
-        return other if shape is None else shape
-    return tuple([theirs if ours < 0 else ours for ours, theirs in zip(shape, other, strict=True)])
 
 
 def _numbers(shape: Shape | None) -> Shape | None:

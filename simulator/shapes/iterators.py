@@ -8,8 +8,8 @@ from contextlib import suppress
 from simulator.errors import GraphError
 from simulator.graph.dataflow import source_of, sources_of
 from simulator.graph.graph import Graph, Shape
-from simulator.graph.tensors import shape_of
-from simulator.shapes.datasets import Elements, Functions, Shapes, completed
+from simulator.graph.tensors import completed, shape_of
+from simulator.shapes.datasets import Elements, Functions, Shapes
 from simulator.shapes.propagation import ITERATORS, edge_tensors
 from simulator.shapes.rules import PASSING
 

@@ -19,7 +19,7 @@ from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value
 from simulator.shapes.ranges import bounds
 from simulator.shapes.site import Contents, Handle, Site
-from simulator.shapes.variables import Line, Loop
+from simulator.shapes.variables import LinearCourse, LoopCourse
 
 
 class Growth(NamedTuple):
@@ -150,7 +150,7 @@ def courses(
     growth, counters = dict[int, Growth](), dict[tuple[Hashable, Hashable], tuple[float, float]]()
     variables = tensors.variables()
     for condition, merges in variables.items():
-        loop, truth = Loop(algebra), values[inputs[condition][0]]
+        loop, truth = LoopCourse(algebra), values[inputs[condition][0]]
         for numbers in [one for merge in merges for one in tensors.around(merge)] * 2:  # one may grow by another's line
             loop.learn(*numbers)
         trips = None if truth is None or len(truth) != 1 else loop.walked(truth[0], loop.trips(truth[0]))
@@ -169,7 +169,7 @@ def courses(
     return Courses(growth, counters, tested, tensors.never(), tensors.arrays(site, conditional))
 
 
-def _span(line: Line, trips: int) -> tuple[int, int]:
+def _span(line: LinearCourse, trips: int) -> tuple[int, int]:
     """The least and the most of a line in the iterations of the body."""
     ends = line.start, line.start + line.step * (trips - 1)
     return min(ends), max(ends)

@@ -22,8 +22,8 @@ _DEPTH = 32  # of conditions within conditions
 _MOST_NUMBERS = 5_000  # of a loop that are computed, iteration by iteration
 
 
-class Line(NamedTuple):
-    """`start + step * i` in iteration i."""
+class LinearCourse(NamedTuple):
+    """A number that is `start + step * i` in iteration i."""
 
     start: int  # a dimension, which may hang on loops around
     step: int
@@ -48,17 +48,18 @@ def iterations(comparison: str, start: int, step: int) -> float:
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopCourse:
     """A loop while its course is found out."""
 
     algebra: Algebra
-    lines: dict[int, Line] = field(default_factory=dict)  # symbol of a variable -> its course
-    grown: dict[int, tuple[int, Line]] = field(default_factory=dict)  # as large as the most of a line -> its start too
+    lines: dict[int, LinearCourse] = field(default_factory=dict)  # symbol of a variable -> its course
+    # symbol of a variable that is as large as the most of a line -> what it is at first, and the line
+    grown: dict[int, tuple[int, LinearCourse]] = field(default_factory=dict)
     outside: set[int] = field(default_factory=set)  # symbols that the loop does not change
     variables: dict[int, tuple[int, int]] = field(default_factory=dict)  # symbol -> what it is at first, and comes back
     ended: dict[int, int] = field(default_factory=dict)  # symbol -> what it is in the end
 
-    def line(self, number: Number) -> Line | None:
+    def line(self, number: Number) -> LinearCourse | None:
         """The course of a number; None where it is no line."""
         if not isinstance(number, int):
             return None
@@ -69,7 +70,7 @@ class Loop:
                 return None
             begin, each = self.lines[term[0]] if moved else (self.algebra.product(term), 0)
             start, step = self.algebra.plus(start, self.algebra.times(factor, begin)), step + factor * each
-        return Line(start, step)
+        return LinearCourse(start, step)
 
     def learn(self, variable: Number, entering: Number, back: Number) -> None:
         """Note the course of a variable of that symbol, by what it is at first and what comes back."""
@@ -82,7 +83,7 @@ class Loop:
         self.variables[symbol] = begin, after
         step = self.algebra.minus(after, symbol)
         if step > SYMBOLS:
-            self.lines[symbol] = Line(begin, step)
+            self.lines[symbol] = LinearCourse(begin, step)
             return
         kind, *parts = self.algebra.reason(after) if after <= SYMBOLS else ("",)
         if kind == "Maximum" and symbol in parts:

@@ -7,6 +7,7 @@ how many variables the original changes, and per way of replicating how far any 
 import json
 import os
 import sys
+from functools import cache
 from typing import Any
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -113,15 +114,14 @@ def ran(tf: Any, graph: Any, model: Any, fetches: Any, feeds: Any, copies: Any) 
     with tf.Graph().as_default() as made:
         message = graph_def(graph, devices=[""] * len(graph)).SerializeToString()
         tf.import_graph_def(v1.GraphDef.FromString(message), name="")
-        reads, first = {}, []
+        before, reads, first = {}, {}, []
         for op in made.get_operations():
             if op.type == "VarHandleOp":
-                value = first_value(op)
+                value = before[op.name] = first_value(op)
                 first.append(tf.raw_ops.AssignVariableOp(resource=op.outputs[0], value=value))
                 reads[op.name] = tf.raw_ops.ReadVariableOp(resource=op.outputs[0], dtype=value.dtype)
         with v1.Session(graph=made, config=configuration(soft=True)) as session:
             session.run(first)
-            before = session.run(reads)
             for _ in range(STEPS):
                 session.run(fetches, {name: fed[name] for name in feeds})
             return before, session.run(reads)
@@ -148,10 +148,14 @@ def told(tf: Any, keras: Any, case: Any) -> Any:
     original = with_variables(traced(tf, keras, case, "rows") if case["model"] == "fixed" else graph)
     whole = case["model"] != "dense"  # else each replica has the same: it normalises by its own batch
     differences = {}
+
+    @cache
+    def originally(copies: int) -> Any:
+        return ran(tf, original, case["model"], found.step.fetches, found.step.feeds, copies)
+
     for how, cluster, copies in case["ways"]:
         program = replicate(graph, load_cluster(cluster), how=how, batch=BATCH)[0]
-        copied = copies if whole else 1
-        before, after = ran(tf, original, case["model"], found.step.fetches, found.step.feeds, copied)
+        before, after = originally(copies if whole else 1)
         ours = ran(tf, program.graph, case["model"], program.fetches, program.feeds, copies)[1]
         mirrored = {name: [name, *(f"replica_{at}/{name}" for at in range(1, copies))] for name in after}
         differences[how] = max(

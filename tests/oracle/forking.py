@@ -5,8 +5,8 @@
 
 A child is as fresh as one of `child.start`, and runs the same module by the same lines of Python. The process between
 them ends, so that the kernel gives the child to the tests: they are its parent, wait for it, and it dies with them. A
-template exists for each set of variables that TensorFlow reads when it is imported. Modules that need others, Keras or
-another path start as ever; so does everything in files that are marked with `own_processes`.
+template exists for each set of variables that TensorFlow reads when it is imported, and one that has Keras. Modules
+that need other variables or another path start as ever; so does all of a test with the fixture `own_processes`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from simulator.oracle import child
 _PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 _HEAD_BYTES = 2**16  # of a request: the environment, above all
 # As `session.prepare` and `rehearsal` set it. Whoever imports TensorFlow without setting any can do with the latter.
-_PREPARED, _QUIET = "prepared", "quiet"
+# Those that ask for Keras share the third.
+_PREPARED, _QUIET, _KERAS = "prepared", "quiet", "keras"
 _TEMPLATES = {  # by module, or by module and arguments
     "tests.costs.measured_step": _QUIET,
     "simulator.oracle.inference": _QUIET,
@@ -53,8 +54,10 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.oracle.estimating": _QUIET,
     "tests.oracle.feeding": _QUIET,
     "tests.oracle.grappler": _PREPARED,
+    "tests.oracle.held_in_memory": _QUIET,
+    "tests.oracle.importing": _QUIET,
     "tests.oracle.kept_calls": _QUIET,
-    "tests.oracle.kinds": _QUIET,  # but for a model of Keras
+    "tests.oracle.kinds": _QUIET,
     "tests.oracle.looping": _QUIET,
     "tests.oracle.lowering build": _QUIET,
     "tests.oracle.lowering run": _QUIET,
@@ -64,6 +67,7 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.oracle.pipelined_models": _QUIET,
     "tests.oracle.random_shapes": _QUIET,
     "tests.oracle.real_task": _PREPARED,
+    "tests.oracle.reading_events": _QUIET,
     "tests.oracle.registries": _QUIET,
     "tests.oracle.remastering": _PREPARED,
     "tests.oracle.serving": _PREPARED,
@@ -74,12 +78,12 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.oracle.training_graphs": _QUIET,
     "tests.oracle.training_models": _QUIET,
     "tests.oracle.training_runs": _QUIET,
-    "tests.oracle.two_batches": _QUIET,  # but for those of its programs that are made by Keras
+    "tests.oracle.two_batches": _QUIET,
     "tests.placement.two_products": _QUIET,
 }
 _PATH, _ENVIRONMENT = [*sys.path], dict(os.environ)  # before any test changes them
 unforked = child.start
-_CODE = child._WITHOUT_KERAS + child._START
+_BARE, _CODE = child._START, child._WITHOUT_KERAS + child._START
 _asked: dict[str, tuple[subprocess.Popen[bytes], socket.socket]] = {}
 _one_at_a_time = threading.Lock()
 
@@ -115,14 +119,14 @@ def start(
     module: str, args: Sequence[str] = (), *, stderr: int | None = None, alone: bool = False, keras: bool = False
 ) -> subprocess.Popen[bytes] | Forked:
     """As `child.start`; a fork where there is a template for the module."""
-    kind = _TEMPLATES.get(module) or _TEMPLATES.get(" ".join((module, *args)))
-    if kind is None or keras or sys.path != _PATH:
+    kind = _KERAS if keras else _TEMPLATES.get(module) or _TEMPLATES.get(" ".join((module, *args)))
+    if kind is None or sys.path != _PATH:
         return unforked(module, args, stderr=stderr, alone=alone, keras=keras)
     theirs, ours = os.pipe()
     mine, its = os.pipe()
     errors = os.pipe() if stderr == subprocess.PIPE else None
     asked: dict[str, Any] = {"args": [module, *args], "alone": alone, "cwd": os.getcwd(), "parent": os.getpid()}
-    asked["code"] = child._WITHOUT_KERAS + child._START
+    asked["code"] = child._START if keras else child._WITHOUT_KERAS + child._START
     asked["environment"] = {**os.environ, "SIMVIZ_PARENT": str(os.getpid()), "SIMVIZ_PATH": os.pathsep.join(_PATH)}
     handed = [theirs, its, errors[1] if errors else 2]
     with _one_at_a_time:
@@ -140,9 +144,9 @@ def start(
     return Forked(pid, open(ours, "wb"), open(mine, "rb"), open(errors[0], "rb") if errors else None)
 
 
-def printed(module: str, *args: str) -> list[str]:
+def printed(module: str, *args: str, keras: bool = False) -> list[str]:
     """The lines that a program prints which imports TensorFlow; it fails where the program does."""
-    process = start(module, args)
+    process = start(module, args, keras=keras)
     try:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -166,7 +170,7 @@ def _template(kind: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
     environment = {**_ENVIRONMENT, "SIMVIZ_PATH": os.pathsep.join(_PATH)}
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-c", _CODE, __name__, kind, str(theirs.fileno())],
+            [sys.executable, "-c", _BARE if kind == _KERAS else _CODE, __name__, kind, str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             env=environment,
             pass_fds=[theirs.fileno()],
@@ -198,7 +202,13 @@ def _be_template(kind: str, asked: socket.socket) -> None:
     else:
         session.quiet()
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # some CPUs have it off, and a rehearsal may turn it on
-    import tensorflow  # noqa: F401  # once for all forks
+    if kind == _KERAS:
+        del os.environ["TF_USE_LEGACY_KERAS"]
+        os.environ["KERAS_BACKEND"] = "tensorflow"
+    import tensorflow  # once for all forks
+
+    if kind == _KERAS:
+        assert tensorflow.keras.layers  # it is imported when it is first used
 
     for name in [name for name in sys.modules if name.split(".")[0] in ("simulator", "tests")]:
         del sys.modules[name]  # a fork runs one of them as its main part, and imports what that needs

@@ -81,11 +81,12 @@ def test_every_kernel_is_one_that_tensorflow_runs() -> None:
         for family, known in cases().items():
             count = min(len(known), ONES[family])
             rows = [(family, row) for row in range(count)]
-            question = {"ask": "time", "cases": rows, "cores": 1, "warm": True, "graph": True}
+            question = {"ask": "time", "cases": rows, "cores": 1, "warm": False, "graph": True}
             told, (graph,) = child.unpack(ask(child.pack(question), 300))
             assert told["refused"] == []
-            assert all(ns > 0 and spread >= 0 for ns, spread, _ in told["times"])
-            assert any(warm is not None and warm > 0 for _, _, warm in told["times"])
+            assert all(ns > 0 and spread >= 0 and warm is None for ns, spread, warm in told["times"])
+            few = child.pack({**question, "cases": rows[:FEW], "warm": True, "graph": False})  # warm ones run longer
+            assert any(warm is not None and warm > 0 for _, _, warm in child.unpack(ask(few, 300))[0]["times"])
             made = read_graph(graph)
             assert sum(name.startswith("case") for name in made.names) == count
             notes = estimate(made, load_cluster("1cpu")).notes

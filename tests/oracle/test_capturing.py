@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
+
+from tests.oracle.forking import printed
 
 pytestmark = pytest.mark.tensorflow
 
@@ -37,15 +37,8 @@ def told() -> list[dict[str, Any]]:
         {"model": model, "optimizer": optimizer, "options": options, "ways": ways}
         for model, optimizer, options, ways, _, _ in CASES
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.oracle.capturing", json.dumps(asked)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    lines = done.stdout.splitlines()
-    assert len(lines) == len(CASES), done.stderr[-3000:]
+    lines = printed("tests.oracle.capturing", json.dumps(asked), keras=True)
+    assert len(lines) == len(CASES)
     return [json.loads(line) for line in lines]
 
 

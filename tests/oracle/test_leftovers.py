@@ -23,7 +23,7 @@ from tests.oracle.processes import gone, traces
 from tests.oracle.test_local import runs
 from tests.oracle.test_standin import training
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.own_processes]
+pytestmark = pytest.mark.tensorflow
 Left = tuple[list[int], dict[str, str]]
 
 _ASKS_FOR_EVER = """
@@ -87,6 +87,7 @@ def begun() -> Iterator[tuple[Asking, Left]]:
     assert gone(([pid for pid in last[0] if pid not in before], last[1]))
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_nothing_is_left_of_an_answer_or_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with pytest.raises(ZeroDivisionError), begun() as (_, left):

@@ -19,6 +19,7 @@ from simulator.cluster.device_strings import default_cluster
 from simulator.errors import UnsupportedError
 from simulator.oracle import child
 from simulator.shapes.filling import with_shapes
+from tests.oracle.forking import printed
 from tests.oracle.kinds import KINDS
 from tests.oracle.staying import staying
 from viz import run
@@ -103,7 +104,7 @@ def test_a_graph_with_calls_is_refused_unless_they_are_kept_on_purpose(kinds: An
 
 
 def test_without_tensorflow_the_same_comes_out_where_the_file_says_shapes(kinds: Any, tmp_path: Path) -> None:
-    """As in an environment that has none: in a process that cannot import it."""
+    """As in an environment that has none: in a process that cannot import it. The algorithm is quick."""
     files = {}
     for kind in ("references", "queues", "old_loop"):
         files[kind] = tmp_path / kind
@@ -114,11 +115,12 @@ def test_without_tensorflow_the_same_comes_out_where_the_file_says_shapes(kinds:
         "from importlib import util; find = util.find_spec\n"
         "util.find_spec = lambda name, *rest: None if name == 'tensorflow' else find(name, *rest)\n"
         "from viz import run; from tests.oracle.test_library import seven_lines\n"
-        "print(json.dumps([[run(p).trace.makespan, seven_lines(p)] for p in sys.argv[1:]]))"
+        "print(json.dumps([[run(p, algorithm='heft').trace.makespan, seven_lines(p, algorithm='heft')]\n"
+        "                  for p in sys.argv[1:]]))"
     )
     line = [sys.executable, "-c", code, *map(str, files.values())]
     done = subprocess.run(line, capture_output=True, text=True, check=True, cwd=ROOT)
-    here = [[run(path).trace.makespan] * 2 for path in files.values()]
+    here = [[run(path, algorithm="heft").trace.makespan] * 2 for path in files.values()]
     assert json.loads(done.stdout.splitlines()[-1]) == here
 
 
@@ -129,11 +131,5 @@ def told_shapes(raw: bytes) -> bytes:
 
 def test_what_tensorflow_holds_in_memory_can_be_handed_over() -> None:
     """In a process of its own: here TensorFlow is never loaded."""
-    code = (
-        "import tensorflow as tf; from viz import run; from simulator import load_cluster\n"
-        "f = tf.function(lambda x: tf.nn.relu(x @ x)).get_concrete_function(tf.TensorSpec([64, 64]))\n"
-        "given = (f, f.graph, f.graph.as_graph_def(add_shapes=True))\n"
-        "print(*{run(one, cluster=load_cluster('1gpu')).trace.makespan for one in given})"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert int(done.stdout) > 0
+    (makespan,) = printed("tests.oracle.held_in_memory")
+    assert int(makespan) > 0

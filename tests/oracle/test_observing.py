@@ -210,7 +210,7 @@ def test_a_convolution_with_channels_first_runs_apart_from_its_bias() -> None:
     [
         ("file", {}, "nowhere/to/be/found"),
         ("python", {}, "did not run the step: .*PyFunc|callback"),
-        ("endless v1", {"time_s": 6}, "did not end within|did not answer within"),
+        ("endless v1", {"time_s": 2}, "did not end within|did not answer within"),
         ("large", {"memory_bytes": 2**31}, r"more memory than it may have|OOM"),
         ("open", {}, r"the size of x:0 \(1,\?,3\) is unknown.* --feed x:0=1,\?,3"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import Any
 
@@ -21,6 +22,7 @@ from simulator.partitioning.cut import partition, partition_by_task
 from simulator.partitioning.partitions import Partitions, partition_files
 from tests.execution.cases import assigned, cluster
 from tests.execution.test_receiving import looping, served
+from tests.oracle.staying import staying
 from tests.partitioning.cases import random_rows, without_predicate
 from tests.strategies import Rows
 
@@ -96,33 +98,21 @@ def test_what_a_master_sends_to_tasks_with_gpus_is_ours() -> None:
 def test_tensorflow_imports_every_piece() -> None:
     graph, devices, step = many(range(10), LOCAL, loops=1)
     pieces = partition(graph, assigned(LOCAL, devices), LOCAL, step=step)
-    counts = np.bincount(pieces.device)
-    for text, count in zip(partition_files(pieces).values(), counts.tolist(), strict=True):
-        _import(text_format.Parse(text, GraphDef()).SerializeToString(), count)
+    assert [_imported(text) for text in partition_files(pieces).values()] == np.bincount(pieces.device).tolist()
     assert any(name.startswith("_cloop") for name in pieces.graph.names)
 
 
 def test_tensorflow_imports_pieces_whose_recvs_wait() -> None:
     late = [served(8)[0], *(looping(seed)[0] for seed in range(4))]
     for pieces in (found.partitions for found in late):
-        counts = np.bincount(pieces.device)
-        for text, count in zip(partition_files(pieces).values(), counts.tolist(), strict=True):
-            _import(text_format.Parse(text, GraphDef()).SerializeToString(), count)
+        assert [_imported(text) for text in partition_files(pieces).values()] == np.bincount(pieces.device).tolist()
     assert len(late[0].delayed) == 7
     assert sum(len(found.delayed) for found in late[1:]) > 0
 
 
-def _import(serialized: bytes, count: int) -> None:
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of TensorFlow's own imports
-        import tensorflow as tf
-
-    made = tf.Graph()
-    with made.as_default():
-        tf.import_graph_def(tf.compat.v1.GraphDef.FromString(serialized), name="")
-    assert len(made.get_operations()) == count
+def _imported(text: str) -> object:
+    """The number of nodes that TensorFlow imports of a piece."""
+    return json.loads(staying("tests.oracle.importing")(text_format.Parse(text, GraphDef()).SerializeToString(), 60))
 
 
 def test_a_loop_without_predicate_that_crosses_devices_is_refused_by_both() -> None:

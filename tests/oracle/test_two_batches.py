@@ -21,7 +21,7 @@ pytestmark = pytest.mark.tensorflow
 Built: TypeAlias = Callable[[str], Mapping[int, bytes]]
 
 HERE = load_cluster("cpu=1")
-PAIRS = [(4, 6), (8, 6)]  # 8 is a number of channels and units, too
+PAIRS = [(6, 8), (8, 6)]  # both are numbers of channels and units, too
 # Built for one example, a gradient that sums over examples drops the sum: the graph is another one.
 ALONE = ("attention", "words_1", "words_2", "unrolled", "synthetic", "queued", "generative", "MobileNetV3Small")
 LOOPING = [f"{name}_{version}" for name in ("by_example", "by_part", "words") for version in (1, 2)]

@@ -200,7 +200,7 @@ OFFERED = {
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which pip installed two packages that offer algorithms."""
-    target = tmp_path_factory.mktemp("installed")
+    target, sources = tmp_path_factory.mktemp("installed"), []
     for name, offered in (("tiny", OFFERED), ("other", {"twice": "tiny.placing:spread"})):
         source = tmp_path_factory.mktemp(name)
         (source / name).mkdir()
@@ -213,8 +213,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 ["[build-system]", 'requires = ["setuptools"]', 'build-backend = "setuptools.build_meta"', *lines]
             )
         )
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
-        subprocess.run([*pip, "--target", str(target), str(source)], check=True, capture_output=True)
+        sources.append(str(source))
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "--target", str(target), *sources], check=True, capture_output=True)
     return target
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -10,9 +11,12 @@ from hypothesis import strategies as st
 
 from placement import clients
 from simulator import distributed, estimate_each, load, load_cluster, read_regime, train
+from simulator.cluster.cluster import Cluster
 from simulator.cluster.contention import CONTENTIONS
+from simulator.costs.table import CostTable
 from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
+from simulator.training.clients import Client
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.training import ResourceUsage, Training
 
@@ -27,13 +31,19 @@ def graph() -> Graph:
     return load("examples/ps_training.pbtxt")
 
 
-def trained(spec: str, regime: str, options: SimulationOptions, texts: tuple[str, ...]) -> Training:
-    cluster, rule = load_cluster(spec), read_regime(regime)
-    programs = distributed(graph(), cluster, regime=rule)
+@cache
+def workload(spec: str, regime: str) -> tuple[Cluster, Sequence[CostTable], Sequence[Client]]:
+    """A training that is placed, which takes longer than its run."""
+    cluster = load_cluster(spec)
+    programs = distributed(graph(), cluster, regime=read_regime(regime))
     costs = estimate_each(programs, cluster)
-    given = clients(programs, cluster, costs)
+    return cluster, costs, clients(programs, cluster, costs)
+
+
+def trained(spec: str, regime: str, options: SimulationOptions, texts: tuple[str, ...]) -> Training:
+    cluster, costs, given = workload(spec, regime)
     asked = [read_disturbance(text) for text in texts]
-    return train(given, cluster, costs, regime=rule, steps=4, options=options, disturbances=asked)
+    return train(given, cluster, costs, regime=read_regime(regime), steps=4, options=options, disturbances=asked)
 
 
 def of_used(run: Training, usage: ResourceUsage, used: Training) -> dict[str, list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from simulator import choose_step, load, observe_step
 from simulator.costs.table import MEASURED
 from simulator.observed.form import read_observed
+from simulator.observed.observed_step import ObservedStep
 from tests.oracle.test_observing import made
 from tests.viz.scenes import piped
 from viz import run
@@ -81,13 +83,17 @@ def test_what_replicas_do_is_what_was_observed() -> None:
             assert shape == step.nodes["conv1/Conv2D"].outputs[0][0].shape
 
 
+@cache
+def looped() -> ObservedStep:
+    graph = load(made("trained v1"))
+    return observe_step(graph, step=choose_step(graph), values={"x:0": np.zeros((4, 3)), "bound:0": 100.0})
+
+
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(("cluster", "replicate", "copies"), [("2gpu", "in", 2), ("ps=1,worker=2", "between", 1)])
 def test_loops_of_copies_run_as_often_as_the_one_that_was_observed(cluster: str, replicate: str, copies: int) -> None:
     """12 examples of nought become ones, then fours and thirteens: their sums 0, 12 and 48 are below a hundred."""
-    graph = load(made("trained v1"))
-    values = {"x:0": np.zeros((4, 3)), "bound:0": 100.0}
-    step = observe_step(graph, step=choose_step(graph), values=values)
+    step = looped()
     seen = {name: node.runs for name, node in step.nodes.items() if node.op == "LoopCond"}
     assert sorted(seen.values()) == [4, 4]  # the loop and that of its gradient
     result = run(made("trained v1"), cluster=cluster, replicate=replicate, observation=step)

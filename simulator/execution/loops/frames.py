@@ -66,7 +66,7 @@ class Flow:
     frame: list[int]  # [n] where the op runs
     child: dict[int, int]  # Enter -> the frame into which it leads
     mixed: str | None  # a node that reads from two frames, which TensorFlow refuses to run; None: there is none
-    # Any: a `walking.Walk` or None, by the loop and what enters it; every scenario asks about it again
+    # Any: a `walking.LoopRun` or None, by the loop and what enters it; every scenario asks about it again
     walks: dict[Hashable, Any] = field(default_factory=dict)
 
     def attrs(self, op: int) -> Attrs:

@@ -34,7 +34,7 @@ from simulator.execution.loops.values import (
     holds_for,
     trips_of_entries,
 )
-from simulator.execution.loops.walking import Numbers, Walk, walk
+from simulator.execution.loops.walking import LoopRun, Numbers, walk
 from simulator.execution.options import SimulationOptions
 from simulator.graph.op_classes import EXITS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
@@ -175,7 +175,7 @@ def _known_trips(values: KnownValues, frame: int, condition: Output, bound: Reas
     return None if found is None or found == inf else int(found)
 
 
-def _course(values: KnownValues, frame: int, condition: Output) -> Walk | None:
+def _course(values: KnownValues, frame: int, condition: Output) -> LoopRun | None:
     return walk(values.flow, frame, condition, partial(entering, values), partial(computed, values))
 
 

@@ -35,7 +35,7 @@ class _Seen(NamedTuple):
 _DEAD, _UNKNOWN = _Seen(False), _Seen(None)
 
 
-class Walk(NamedTuple):
+class LoopRun(NamedTuple):
     """How often the body of a loop runs, and the whole numbers that it met."""
 
     trips: int
@@ -49,7 +49,7 @@ def walk(
     entering: Callable[[int], Value | None],
     computed: Computed,
     share: int = 1,
-) -> Walk | None:
+) -> LoopRun | None:
     """Walk through a loop; None where the graph does not determine its condition.
 
     `entering` gives the elements that an Enter brings, `computed` those of any op of known inputs. The same loop is
@@ -63,7 +63,7 @@ def walk(
     key = frame, condition, tuple(enters.values()), share
     if key not in flow.walks:
         flow.walks[key] = _walked(flow, frame, condition, ops, enters, computed, _MAX_VISITS // share)
-    found: Walk | None = flow.walks[key]
+    found: LoopRun | None = flow.walks[key]
     return found
 
 
@@ -75,7 +75,7 @@ def _walked(
     enters: Mapping[int, Value | None],
     computed: Computed,
     visits: int,
-) -> Walk | None:
+) -> LoopRun | None:
     variables = {op: pair for op in ops if flow.ops.kind[op] in MERGES and (pair := loop_variable(flow, op))}
     entered = {op: _Seen(True, value) for op, value in enters.items()}
     state = {merge: entered[first[0]] for merge, (first, _) in variables.items()}
@@ -90,7 +90,7 @@ def _walked(
         if decided.value is None or decided.value[0] <= SYMBOLS:
             return None
         if not decided.value[0]:
-            return Walk(iteration, dict(_numbers(history, iteration + 1)))
+            return LoopRun(iteration, dict(_numbers(history, iteration + 1)))
         before, state = state, {merge: seen.of(back) for merge, (_, back) in variables.items()}
         if state == before:  # it never ends
             return None

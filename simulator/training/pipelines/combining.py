@@ -74,10 +74,7 @@ def _moves(of: Batches, row: int) -> bool:
     """Tell whether an op takes examples from other places of the batch, or a part of them."""
     op, edges = of.small.ops[row], values_in(of.small, row)
     if op in _ALONG:
-        axes = constant(of.small, int(of.small.edge_src[edges[_ALONG[op]]]))
-        varying = of.axes(_tensor(of, edges[0]))
-        rank = len(of.small.tensor_shape[_tensor(of, edges[0])] or ())
-        return any(int(axis) % max(rank, 1) in varying for axis in axes or ())
+        return _along(of, edges[0], edges[_ALONG[op]])
     if op == "RandomShuffle":
         return 0 in of.axes(_tensor(of, edges[0]))
     if op not in _PARTS:
@@ -93,16 +90,21 @@ def _takes(of: Batches, row: int) -> bool:
     examples, numbers = _BY_NUMBERS.get(graph.ops[row], (0, len(edges)))
     if max(examples, numbers) >= len(edges) or not of.axes(_tensor(of, edges[examples])):
         return False
-    if graph.ops[row] == "GatherV2":
-        axis = constant(graph, int(graph.edge_src[edges[2]]))
-        rank = len(graph.tensor_shape[_tensor(of, edges[0])] or ())
-        if not axis or int(axis[0]) % max(rank, 1) not in of.axes(_tensor(of, edges[0])):
-            return False
+    if graph.ops[row] == "GatherV2" and not _along(of, edges[0], edges[2]):
+        return False
     behind = closure(
         [int(graph.edge_src[edges[numbers]])],
         lambda at: (int(graph.edge_src[edge]) for edge in values_in(graph, at) if graph.ops[at] not in _NUMBERED),
     )
     return any(graph.ops[at].startswith("Placeholder") or "Iterator" in graph.ops[at] for at in behind)
+
+
+def _along(of: Batches, edge: int, axes: int) -> bool:
+    """Tell whether a tensor follows the batch in one of the axes that another edge says, as a constant."""
+    tensor = _tensor(of, edge)
+    varying, rank = of.axes(tensor), len(of.small.tensor_shape[tensor] or ())
+    said = constant(of.small, int(of.small.edge_src[axes])) or ()
+    return any(int(axis) % max(rank, 1) in varying for axis in said)
 
 
 def _tensor(of: Batches, edge: int) -> int:

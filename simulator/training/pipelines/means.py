@@ -14,6 +14,7 @@ import numpy as np
 from simulator.errors import GraphError
 from simulator.graph.const_values import constant
 from simulator.graph.dataflow import readers, values_in
+from simulator.graph.dtypes import TRAINED
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.tensors import SHAPES, shape_of
 from simulator.graph.traversal import closure, fan_out
@@ -161,7 +162,6 @@ _OF_SUMS = frozenset(("BiasAddGrad", "Mean", "Sum"))
 _PICK = frozenset(("GatherV2", "StridedSlice"))
 _SAME = frozenset(("Cast", "ExpandDims", "Identity", "Maximum", "Prod", "Reshape", "Squeeze"))  # Maximum: with one
 _RATIOS = {"FloorDiv": -1, "Mul": 1, "RealDiv": -1}
-_REAL = frozenset((1, 2, 14, 19))  # float, double, bfloat16, half
 
 
 def check_powers(of: Batches, tower: Collection[int], divisors: Mapping[int, float]) -> None:
@@ -184,7 +184,7 @@ def check_powers(of: Batches, tower: Collection[int], divisors: Mapping[int, flo
         if row not in inside:
             continue
         taken = [int(graph.edge_tensor[edge]) for edge in values_in(graph, row)]
-        taken = [tensor for tensor in taken if int(graph.tensor_dtype[tensor]) in _REAL]
+        taken = [tensor for tensor in taken if int(graph.tensor_dtype[tensor]) in TRAINED]
         given = [at(tensor) for tensor in taken]
         found = {one for one in given if one not in (None, _ZERO)}
         still = any(graph.ops[_behind(graph, int(graph.tensor_node[tensor]))] == "Const" for tensor in taken)

@@ -44,7 +44,7 @@ from simulator.training.recognition.variable_flow import (
     written_by,
 )
 from simulator.training.recognition.variables import is_whole
-from simulator.training.recognition.ways_back import Walk, through_any, through_rows, walk_back
+from simulator.training.recognition.ways_back import WayBack, through_any, through_rows, walk_back
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
     return tuple(found)
 
 
-def _changes(graph: Graph, runs: Sequence[int], live: Flags) -> dict[int, Walk]:
+def _changes(graph: Graph, runs: Sequence[int], live: Flags) -> dict[int, WayBack]:
     """The ops that add to a variable of numbers, or make its value from such values, with the walk behind each."""
     given = [row for row in runs if graph.ops[row] in WRITES and source_of(graph, row, 1) >= 0]
     writes = {row: written_by(graph, row) for row in given}
@@ -116,7 +116,7 @@ def _changes(graph: Graph, runs: Sequence[int], live: Flags) -> dict[int, Walk]:
 
 
 def _used(
-    graph: Graph, writes: Mapping[int, list[int]], walks: Mapping[int, Walk], reached: Reach, live: Flags
+    graph: Graph, writes: Mapping[int, list[int]], walks: Mapping[int, WayBack], reached: Reach, live: Flags
 ) -> frozenset[int]:
     """The written variables that the model uses, and no slot of products, such as Muon's.
 
@@ -131,7 +131,7 @@ def _used(
 
 def _behind(
     writes: Mapping[int, list[int]],
-    walks: Mapping[int, Walk],
+    walks: Mapping[int, WayBack],
     reached: Reach,
     trained: Collection[int],
     used: Collection[int],
@@ -170,7 +170,7 @@ def _updates(
     edges = {row: value_edge(graph, row) for row in rows}
     numbers = [value_edge(graph, row) - 1 for row in rows if graph.ops[row] in SCATTERS]
     fed = [row for row in rows if walk_back(graph, [edges[row]], live).ends]
-    cut: Walk | None = None
+    cut: WayBack | None = None
     for further in range(FARTHEST + 1) if fed and not numbers else ():
         cuts = _cuts(graph, edges[fed[0]], list(edges.values()), live, further=further)
         cut = min(cuts, key=lambda walk: (_is_sum(graph, walk), len(walk.nodes), min(walk.stopped)), default=cut)
@@ -190,12 +190,12 @@ def _updates(
     return [one for row in fed for one in _updates(graph, variable, slots, [row], live, of_model)]
 
 
-def _is_sum(graph: Graph, walk: Walk) -> bool:
+def _is_sum(graph: Graph, walk: WayBack) -> bool:
     """Tell whether a walk ends at a gradient that is made dense, such as for a momentum: its rows come before that."""
     return graph.ops[graph.edge_src[min(walk.stopped)]] in SUMS_OF_ROWS
 
 
-def _cuts(graph: Graph, first: int, edges: Sequence[int], live: Flags, *, further: int) -> list[Walk]:
+def _cuts(graph: Graph, first: int, edges: Sequence[int], live: Flags, *, further: int) -> list[WayBack]:
     """The walks back from all the edges that end at one tensor behind the first of them, and at nothing else.
 
     Such a tensor depends on examples but on no written variable, so it is no new value of a variable.

@@ -17,21 +17,22 @@ from collections.abc import Collection, Mapping, Sequence
 
 from simulator.columns import Flags
 from simulator.graph.dataflow import depending_on, source_of, sources_of
-from simulator.graph.dtypes import base
+from simulator.graph.dtypes import base, number_of
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, SWITCHES, VARIABLES
 from simulator.graph.traversal import closure, fan_out
 from simulator.training.recognition.variable_flow import ASSIGNS, SCATTERS, WRITES, Reach, read_by, value_edge
-from simulator.training.recognition.ways_back import Walk
+from simulator.training.recognition.ways_back import WayBack
 
 _ADDING = frozenset(("Add", "AddV2", "AddN", "Sub", "ClipByValue", "Identity"))
-_COUNTED = frozenset((3, 4, 5, 6, 7, 9, 10, 17, 22, 23))  # whole numbers, bool and string: no gradient goes through
+_WHOLE = ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
+_COUNTED = frozenset(map(number_of, (*_WHOLE, "BOOL", "STRING")))  # no gradient goes through them
 
 
 def updated_statistics(
     graph: Graph,
     writes: Mapping[int, Sequence[int]],
-    walks: Mapping[int, Walk],
+    walks: Mapping[int, WayBack],
     used: Collection[int],
     reached: Reach,
     live: Flags,
@@ -72,7 +73,7 @@ def _read_anew(graph: Graph, variable: int, rows: Sequence[int]) -> list[int]:
 
 
 def _with_slots(
-    variable: int, writes: Mapping[int, Sequence[int]], walks: Mapping[int, Walk], used: Collection[int]
+    variable: int, writes: Mapping[int, Sequence[int]], walks: Mapping[int, WayBack], used: Collection[int]
 ) -> set[int]:
     """A variable and those that no model uses by way of which examples come to it, such as an optimizer's slots."""
 
@@ -83,7 +84,7 @@ def _with_slots(
     return closure([variable], read)
 
 
-def _sets(graph: Graph, variable: int, row: int, walk: Walk) -> bool:
+def _sets(graph: Graph, variable: int, row: int, walk: WayBack) -> bool:
     """Tell whether a write sets a variable, or scales what it was, and does not only add to it."""
     if graph.ops[row] not in ASSIGNS:
         return graph.ops[row] not in SCATTERS and variable in walk.reads
@@ -106,7 +107,7 @@ def _of_examples_alone(
     group: Collection[int],
     ends: Collection[int],
     writes: Mapping[int, Sequence[int]],
-    walks: Mapping[int, Walk],
+    walks: Mapping[int, WayBack],
 ) -> bool:
     """Tell whether what examples bring to an update, at these `ends`, depends on the value by no way of a gradient."""
     rows = [row for one in group for row in writes[one]]

@@ -14,7 +14,7 @@ import numpy as np
 from simulator.columns import Flags
 from simulator.graph.captured import captures
 from simulator.graph.dataflow import depending_on, source_of, values_out
-from simulator.graph.dtypes import base
+from simulator.graph.dtypes import TRAINED, base
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, SWITCHES, VARIABLES
 from simulator.graph.purposes import SAVES
@@ -36,7 +36,6 @@ BY_ELEMENT = frozenset(
 _UNIQUES = frozenset(("Unique", "UniqueV2"))
 SUMS_OF_ROWS = frozenset(("UnsortedSegmentSum", "UnsortedSegmentSumV2"))  # these make sparse gradients dense
 REDUCTIONS = frozenset(("Mean", "Sum", "Max", "ExpandDims", "Reshape", "BroadcastTo"))  # such as Adafactor's
-_REAL = frozenset((1, 2, 14, 19))  # float, double, bfloat16, half
 FARTHEST = 2  # by element; through sums of rows, too; through reductions, too
 # A variable's value passes through these ops; an assignment hands out the variable.
 _READS = ENTERS | SWITCHES | WRITES | {"Identity", "RefIdentity", "ReadVariableOp"}
@@ -179,7 +178,7 @@ def _is_result(graph: Graph, row: int, of_function: bool) -> bool:
     A function's results are Identities that wait for its updates. A branch that was expanded leaves an IdentityN.
     """
     outputs, edges = graph.outputs(row), graph.in_edges(row)
-    if not outputs or base(int(graph.tensor_dtype[outputs[0]])) not in _REAL:
+    if not outputs or base(int(graph.tensor_dtype[outputs[0]])) not in TRAINED:
         return False
     if not of_function and graph.ops[row] not in ("Identity", "IdentityN"):
         return True

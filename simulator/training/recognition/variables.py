@@ -6,12 +6,12 @@ import numpy as np
 
 from simulator.graph.attributes import colocated_with
 from simulator.graph.dataflow import source_of
-from simulator.graph.dtypes import SIZE, base
+from simulator.graph.dtypes import INT32, INT64, SIZE, base
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.op_classes import VARIABLES
 from simulator.graph.tensors import shape_of
 
-_WHOLE_NUMBERS = frozenset((3, 9))  # int32, int64: types of a global step
+_WHOLE_NUMBERS = frozenset((INT32, INT64))  # types of a global step
 _HANDING_ON = 16  # ops through which a reference or handle passes at most before its update
 
 

@@ -31,7 +31,7 @@ _WHOLE = (3, 9)  # int32, int64: numbers of rows
 
 
 @dataclass(slots=True)
-class Walk:
+class WayBack:
     """The nodes and variables behind some edges, as far as ops work element by element."""
 
     nodes: set[int] = field(default_factory=set)
@@ -41,9 +41,9 @@ class Walk:
     indices: set[int] = field(default_factory=set)  # edges that number the rows of sums by row
 
 
-def walk_back(graph: Graph, edges: Sequence[int], live: Flags, stop: int = -1, *, further: int = 0) -> Walk:
+def walk_back(graph: Graph, edges: Sequence[int], live: Flags, stop: int = -1, *, further: int = 0) -> WayBack:
     """Walk back from the edges by ops that work element by element, or `further`; not beyond the tensor `stop`."""
-    walk, pending = Walk(), list(edges)
+    walk, pending = WayBack(), list(edges)
     while pending:
         edge = pending.pop()
         row, tensor = int(graph.edge_src[edge]), int(graph.edge_tensor[edge])
@@ -72,13 +72,13 @@ def walk_back(graph: Graph, edges: Sequence[int], live: Flags, stop: int = -1, *
     return walk
 
 
-def through_any(graph: Graph, variable: int, edges: Sequence[int], live: Flags, of_model: Flags) -> Walk | None:
+def through_any(graph: Graph, variable: int, edges: Sequence[int], live: Flags, of_model: Flags) -> WayBack | None:
     """The walk back from all the edges, through any ops, to the last tensor of the variable's shape that is `of_model`.
 
     All that examples bring to the edges comes through a tensor if, when its op is next, no other tensor is open. All
     that lies on these ways comes either before the tensor or after it.
     """
-    shape, walk = variable_shape(graph, variable), Walk()
+    shape, walk = variable_shape(graph, variable), WayBack()
     for tensor, carried, alone in _backwards(graph, edges, live):
         row = int(graph.tensor_node[tensor])
         if alone and of_model[row] and graph.tensor_shape[tensor] in (shape, None):
@@ -88,7 +88,7 @@ def through_any(graph: Graph, variable: int, edges: Sequence[int], live: Flags, 
     return None
 
 
-def through_rows(graph: Graph, variable: int, edges: Sequence[int], live: Flags, of_model: Flags) -> Walk | None:
+def through_rows(graph: Graph, variable: int, edges: Sequence[int], live: Flags, of_model: Flags) -> WayBack | None:
     """The same to the last tensor of rows of the variable that is `of_model`, and the tensor of their numbers.
 
     All that examples bring to the edges, but through the rows, comes through their numbers. Where rows that occur twice
@@ -107,7 +107,7 @@ def through_rows(graph: Graph, variable: int, edges: Sequence[int], live: Flags,
     return None
 
 
-def _before_the_sum(graph: Graph, walk: Walk, rows: int, numbers: int) -> Walk:
+def _before_the_sum(graph: Graph, walk: WayBack, rows: int, numbers: int) -> WayBack:
     """The same walk from a sum further back, to the edges of the rows and of the numbers that enter it."""
     unique = int(graph.edge_dst[numbers])
     later = depending_on(graph, [unique])
@@ -117,9 +117,9 @@ def _before_the_sum(graph: Graph, walk: Walk, rows: int, numbers: int) -> Walk:
     return replace(walk, nodes=walk.nodes | between | {unique}, stopped={rows}, indices={numbers})
 
 
-def _beside(graph: Graph, rows: int, edges: Sequence[int], live: Flags, of_model: Flags) -> Walk | None:
+def _beside(graph: Graph, rows: int, edges: Sequence[int], live: Flags, of_model: Flags) -> WayBack | None:
     """The walk back from all the edges to this tensor of rows and to that of their numbers; None: they need more."""
-    walk, later = Walk(), depending_on(graph, [int(graph.tensor_node[rows])])
+    walk, later = WayBack(), depending_on(graph, [int(graph.tensor_node[rows])])
     for tensor, carried, alone in _backwards(graph, edges, live, rows, walk.stopped):
         row, shape = int(graph.tensor_node[tensor]), graph.tensor_shape[tensor]
         numbers = int(graph.tensor_dtype[tensor]) in _WHOLE and shape == (graph.tensor_shape[rows] or ())[:1]

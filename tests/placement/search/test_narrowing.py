@@ -16,7 +16,7 @@ from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import Decisions, decisions_of
 from placement.search.judge import Judge
 from placement.search.minimum_cut import besides
-from placement.search.narrowing import Tasks, permitted
+from placement.search.narrowing import SearchTasks, permitted
 from placement.search.order_cuts import ground
 from placement.search.reach import narrowed, within_reach, working
 from placement.search.starting import started
@@ -51,7 +51,7 @@ def decided(problem: Problem) -> Decisions:
 @given(st.integers(0, 1000), st.sampled_from(["1x1gpu", "1x3gpu"]))
 def test_on_one_task_all_is_decided_as_in_a_cluster_of_that_task(seed: int, one: str) -> None:
     """But for ranks, which are the means of all devices. Beside a single GPU its CPU works, too."""
-    (alone,) = Tasks(decided(drawn(f"worker=2{one[1:]}", seed))).alone()
+    (alone,) = SearchTasks(decided(drawn(f"worker=2{one[1:]}", seed))).alone()
     small = drawn(f"worker={one}", seed)
     own = decisions_of(small, alone.ranks, 0)
     devices = len(small.capacity)
@@ -70,7 +70,7 @@ def test_on_one_task_all_is_decided_as_in_a_cluster_of_that_task(seed: int, one:
 
 def test_one_task_of_each_sort_is_tried_where_several_do_the_work() -> None:
     def alone(described: str) -> list[list[str]]:
-        found = Tasks(decided(drawn(described, 0))).alone()
+        found = SearchTasks(decided(drawn(described, 0))).alone()
         return [[one.problem.cluster.devices[at].short for at in within_reach(one.problem)] for one in found]
 
     assert alone("4gpu") == alone("ps=2,worker=1x2gpu") == []
@@ -95,7 +95,7 @@ def test_a_group_that_may_use_none_of_some_devices_keeps_the_first_of_its_own(
 def test_a_walk_on_some_tasks_stays_there_until_it_finds_nothing_more() -> None:
     problem = drawn("worker=3x2gpu", 0)
     whole = decided(problem)
-    over = Tasks(whole)
+    over = SearchTasks(whole)
     with workspace(problem.tables, problem.options.contention, task=problem.handing) as own:
         judge = Judge(whole, own, load().play, Effort(judged=10**6))
         every = judge.judge("all", np.arange(len(problem.ops)) % len(problem.capacity))
@@ -103,7 +103,7 @@ def test_a_walk_on_some_tasks_stays_there_until_it_finds_nothing_more() -> None:
         assert start.ns < every.ns
         assert over.best_of_some([every, start]) == [start]
         assert over.best_of_some([every]) == []
-        first, narrow = over.lines([start, every], [start])
+        first, narrow = over.walk_starts([start, every], [start])
         assert (first.decisions, first.starts, narrow.starts) == (whole, [start, every], [start])
         walker = Walker(judge, narrow.decisions, 0)
         found = walker.cycle(start, 3000, CycleKind(100), Progress())
@@ -112,7 +112,7 @@ def test_a_walk_on_some_tasks_stays_there_until_it_finds_nothing_more() -> None:
         wide = walker.widened()
         assert wide.decisions is whole
         assert wide.widened() is wide
-        assert over.lines([start], [replace(start, over=1)]) == [first._replace(starts=[start])]
+        assert over.walk_starts([start], [replace(start, over=1)]) == [first._replace(starts=[start])]
 
 
 def test_a_search_on_two_hosts_has_starts_on_one_and_a_walk_that_stays_there() -> None:

@@ -16,7 +16,7 @@ from placement.scheduling.ranks import upward_ranks
 from placement.search import tidying
 from placement.search.decisions import decisions_of
 from placement.search.judge import Candidate, Judge
-from placement.search.tidying import Values, tidied, values_of
+from placement.search.tidying import ValueEdges, tidied, values_of
 from simulator.execution.choosing import load
 from simulator.execution.flattening import workspace
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
@@ -101,7 +101,7 @@ def test_ops_off_the_critical_path_go_back_to_their_neighbours() -> None:
 
 def test_a_tensor_counts_once_for_each_device() -> None:
     """Two readers on one device and one on another: two transfers of 7 ns, and one of 3 ns."""
-    values = Values(np.array([0, 0, 0, 1]), np.array([0, 0, 0, 1]), np.array([1, 2, 3, 3]), np.array([7, 7, 7, 3]))
+    values = ValueEdges(np.array([0, 0, 0, 1]), np.array([0, 0, 0, 1]), np.array([1, 2, 3, 3]), np.array([7, 7, 7, 3]))
     assert values.moved_ns(np.array([0, 1, 1, 2])) == 17
     assert values.moved_ns(np.array([0, 0, 0, 0])) == 0
 
@@ -113,7 +113,7 @@ def test_a_table_adds_up_what_a_sort_does(data: st.DataObject) -> None:
     edges = data.draw(st.lists(st.tuples(*(st.integers(0, most - 1) for most in (tensors, ops, ops))), max_size=12))
     wire_ns = np.array(data.draw(st.lists(st.integers(0, 9), min_size=tensors, max_size=tensors)), np.int64)
     tensor, source, target = np.array(edges, np.int64).reshape(-1, 3).T
-    values = Values(tensor, source, target, wire_ns[tensor])
+    values = ValueEdges(tensor, source, target, wire_ns[tensor])
     where = np.array(data.draw(st.lists(st.integers(0, devices - 1), min_size=ops, max_size=ops)), np.int64)
     found = set[int]()
     for dense in (0, 10**6):
@@ -126,7 +126,7 @@ def test_a_table_adds_up_what_a_sort_does(data: st.DataObject) -> None:
 
 def test_looks_that_lead_to_no_judgement_end_too() -> None:
     """In a large step each look takes as long as a simulation."""
-    assert Values(*(np.zeros(200_000, np.int64) for _ in range(4))).looks == 40
+    assert ValueEdges(*(np.zeros(200_000, np.int64) for _ in range(4))).looks == 40
     cluster = cluster_of("cc")
     problem = problem_of(tasks({("a", "b"): 10, ("a", "end"): 10}), cluster, costs_of(cluster, [[5] * 2] * 3))
     with judging(problem) as judge, pytest.MonkeyPatch.context() as patch:
