@@ -35,20 +35,8 @@ def started(profile: Any) -> Any:
     return driver
 
 
-@pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One for all files, because its start takes a second of a processor."""
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     driver = started(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: Any) -> Any:
-    """Chromium with an empty page, a screen and a window as at its start, and nothing said."""
-    chromium.switch_to.default_content()
-    chromium.get("about:blank")
-    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
-    chromium.get_log("browser")
-    return chromium
