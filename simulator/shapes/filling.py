@@ -149,16 +149,17 @@ def _rebatched(
 
 
 def _said(graph: Graph, declared: Sequence[Shape | None]) -> list[Shape | None]:
-    """[T] the shapes that the file itself says, and those of what comes from outside.
+    """[T] the shapes of tensors of which the file says one, and of those that come from outside.
 
-    One that an inference found before is a number that nothing ties to the batch.
+    Sides that the file leaves open have the numbers of the batch or the feeds that were given before. The shape of any
+    other tensor is one that an inference found, whose numbers nothing ties to the batch.
     """
     shapes: list[Shape | None] = [None] * len(declared)
     first = graph.tensor_ptr.tolist()
     for node, attrs in enumerate(graph.attrs):
-        for port, shape in enumerate(attrs[SHAPES].list.shape if SHAPES in attrs else ()):
-            if first[node] + port < first[node + 1]:
-                shapes[first[node] + port] = shape_of(shape)
+        told = len(attrs[SHAPES].list.shape) if SHAPES in attrs else 0
+        for row in range(first[node], min(first[node] + told, first[node + 1])):
+            shapes[row] = declared[row]
     for row in edge_tensors(graph):
         shapes[row] = declared[row]
     return _declared(replace(graph, tensor_shape=tuple(shapes)))

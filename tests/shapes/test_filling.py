@@ -11,6 +11,7 @@ from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
+from simulator.loading import load
 from simulator.shapes.filling import with_shapes
 from simulator.shapes.unknown import unknown_shapes
 from tests.execution.loops.cases import begun, counting
@@ -19,6 +20,7 @@ from tests.shapes.test_rules import scalar, vector
 from tests.strategies import INT32, Rows, graphs, shape_attr, shapes_attr, type_attr, typed, types_attr
 
 Fed: TypeAlias = Mapping[str, Shape]
+TRAINING = load("examples/ps_training.pbtxt")
 
 
 def const(*values: int) -> Any:
@@ -626,6 +628,13 @@ def test_a_graph_whose_shapes_were_inferred_takes_another_batch_as_its_file_does
     """The rows of a table had a number of their own, and microbatches were refused."""
     again = with_shapes(with_shapes(graph), batch=batch)
     assert again.tensor_shape == with_shapes(graph, batch=batch).tensor_shape
+
+
+@given(first=st.integers(1, 512), batch=st.integers(1, 512))
+def test_an_open_batch_can_be_given_twice(first: int, batch: int) -> None:
+    """The whole one and then that of microbatches, in a file whose constants hold 128."""
+    once = with_shapes(TRAINING, batch=batch)
+    assert with_shapes(with_shapes(TRAINING, batch=first), batch=batch).tensor_shape == once.tensor_shape
 
 
 @pytest.mark.parametrize(("batch", "ones"), [(12, 6), (2, 1), (4, 2)])
