@@ -71,12 +71,12 @@ def test_threads_take_the_ops_of_a_device_in_the_order_of_the_plan(seed: int, tm
 
 
 def test_a_check_is_of_the_cut_without_edges_and_the_written_graph_has_its_own(tmp_path: Path) -> None:
-    asked: dict[str, Any] = {"cluster": "4gpu", "ignore_devices": True, "order": "enforced"}
+    asked: dict[str, Any] = {"cluster": "cpu=3", "ignore_devices": True, "order": "enforced"}
     found = run(EXAMPLE, **asked, check=True)
     assert found.waits
     path = tmp_path / "placed.pbtxt"
     found.write(path)
-    again = run(path, cluster="4gpu", algorithm="requested", order="tensorflow", fetches=found.step.fetches, check=True)
+    again = run(path, cluster="cpu=3", algorithm="requested", order="tensorflow", fetches=found.step.fetches, check=True)
     for check in (found.check, again.check):
         assert check is not None
         assert (check["differences"], check["laws"]) == ([], [])
