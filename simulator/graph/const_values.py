@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from simulator.graph.dataflow import values_in
 from simulator.graph.dtypes import number_of
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import Proto
 
 MAX_ELEMENTS = 16  # of a constant that is read, unless more are asked for
+CARRIERS = frozenset(("Identity", "Enter", "RefEnter"))  # between a constant and its reader
+MOST_CARRIERS = 8
 
 _NUMBERS: Mapping[int, tuple[str, str]] = {  # DataType -> field of a TensorProto, how it is packed
     number_of(name): (field, packed)
@@ -60,3 +63,38 @@ def packed(tensor: Proto, numbers: Sequence[float]) -> None:
     name, form = _NUMBERS[tensor.dtype]
     tensor.ClearField(name)
     tensor.tensor_content = np.array(numbers, form).tobytes()
+
+
+def composed(graph: Graph, tensor: int) -> Sequence[float] | None:
+    """The elements of a tensor, if it is a constant that perhaps was handed on, or a row of such constants.
+
+    A Tensordot joins the axes that stay with those that are summed into the order of its transpose. Its gradient
+    inverts that order.
+    """
+    node = _maker(graph, tensor)
+    if graph.ops[node] != "InvertPermutation":
+        return _row(graph, node)
+    taken = [int(graph.edge_tensor[edge]) for edge in values_in(graph, node)]
+    order = _row(graph, _maker(graph, taken[0])) if taken else None
+    if order is None or sorted(order) != list(range(len(order))):
+        return None
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+def _maker(graph: Graph, tensor: int) -> int:
+    """The node that made the tensor, past those that hand it on."""
+    node = int(graph.tensor_node[tensor])
+    for _ in range(MOST_CARRIERS):
+        if graph.ops[node] not in CARRIERS:
+            break
+        node = int(graph.edge_src[graph.in_ptr[node]])
+    return node
+
+
+def _row(graph: Graph, node: int) -> Sequence[float] | None:
+    """The elements of a constant, or of constants that are joined."""
+    if graph.ops[node] != "ConcatV2":
+        return constant(graph, node)
+    parts = [constant(graph, int(graph.edge_src[edge])) for edge in values_in(graph, node)][:-1]  # the last is the axis
+    known = [part for part in parts if part is not None]
+    return [number for part in known for number in part] if parts and len(known) == len(parts) else None

@@ -25,15 +25,13 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.columns import Ids, ids
-from simulator.graph.const_values import constant
+from simulator.graph.const_values import CARRIERS, MOST_CARRIERS, composed
 from simulator.graph.dataflow import values_in
 from simulator.graph.dtypes import RESOURCE, SIZE, base
 from simulator.graph.graph import Attrs, Graph, Shape
 
 NONE, COPIED = -1, -2  # of `handed_on`: as the op always does; its output is a copy of what such ops hand on
 _ALIGNED_BYTES = 64  # EIGEN_MAX_ALIGN_BYTES of the wheel: a shared buffer begins at a multiple of it
-_CARRIERS = frozenset(("Identity", "Enter", "RefEnter"))  # between a constant and its reader
-_MOST_CARRIERS = 8
 
 
 _MANY = _ALIGNED_BYTES * 1_000_003  # the elements of a side of unknown size: as no known one has, in whole rows
@@ -94,8 +92,8 @@ def _copying_reads(graph: Graph) -> list[int]:
 def _variable(graph: Graph, tensor: int) -> object:
     """The variable of a handle, equal for all handles of it: by its name, or the node that has it from outside."""
     node = int(graph.tensor_node[tensor])
-    for _ in range(_MOST_CARRIERS):
-        if graph.ops[node] not in _CARRIERS | {"Switch"}:
+    for _ in range(MOST_CARRIERS):
+        if graph.ops[node] not in CARRIERS | {"Switch"}:
             break
         node = int(graph.edge_src[graph.in_ptr[node]])
     attrs = graph.attrs[node]
@@ -119,29 +117,12 @@ def _op(graph: Graph, node: int, taken: Sequence[int], slot: int, given: range) 
         given=tuple(known),
         row_bytes=SIZE.get(base(int(graph.tensor_dtype[taken[slot]])), 0) * prod(mine[1:]) if mine and mine[0] else 0,
         attrs=graph.attrs[node],
-        constant=lambda at: _constant(graph, taken[at]) if at < len(taken) else None,
+        constant=lambda at: composed(graph, taken[at]) if at < len(taken) else None,
     )
 
 
 def _sides(shape: Shape | None) -> Shape | None:
     return None if shape is None else tuple(_MANY if side < 0 else side for side in shape)
-
-
-def _constant(graph: Graph, tensor: int) -> Sequence[float] | None:
-    """The elements of a tensor, if it is a constant that perhaps was handed on, or a row of such constants.
-
-    A Tensordot joins the axes that stay with those that are summed into the order of its transpose.
-    """
-    node = int(graph.tensor_node[tensor])
-    for _ in range(_MOST_CARRIERS):
-        if graph.ops[node] not in _CARRIERS:
-            break
-        node = int(graph.edge_src[graph.in_ptr[node]])
-    if graph.ops[node] != "ConcatV2":
-        return constant(graph, node)
-    *parts, _ = (constant(graph, int(graph.edge_src[edge])) for edge in values_in(graph, node))
-    known = [part for part in parts if part is not None]
-    return [number for part in known for number in part] if len(known) == len(parts) else None
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

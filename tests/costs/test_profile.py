@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from codecs import BOM_UTF8
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -116,20 +117,35 @@ def test_reading_a_variable_takes_longer_than_handing_on_and_both_more_beside_br
     assert costs.run_ns[1:3, 0].tolist() == [reads, hands_on]
 
 
-def test_a_transpose_that_moves_nothing_takes_more_than_an_identity() -> None:
+@pytest.mark.parametrize(
+    ("stay", "summed", "inverted", "moves"),
+    [
+        ((0, 1), (2,), False, False),
+        ((0, 1), (2,), True, False),
+        ((0, 2), (1,), False, True),
+        ((0, 2), (1,), True, True),
+        ((0, 0), (2,), True, True),  # no order of axes: TensorFlow refuses it
+    ],
+)
+def test_a_transpose_that_moves_nothing_takes_more_than_an_identity(
+    stay: Sequence[int], summed: Sequence[int], inverted: bool, moves: bool
+) -> None:
     """Its order is joined from the axes that stay and those that a Tensordot sums; 3.2 dispatches of 150 ns."""
     rows = Rows()
     rows.add("x", "Placeholder", **typed("Placeholder", (8, 8, 8)))
-    for name, *numbers in (("stay", 0, 1), ("summed", 2), ("axis", 0)):
+    for name, numbers in (("stay", stay), ("summed", summed), ("axis", (0,))):
         value = AttrValue()
         value.tensor.dtype = INT32
         value.tensor.int_val.extend(numbers)
         value.tensor.tensor_shape.dim.add(size=len(numbers))
         rows.add(name, "Const", value=value, dtype=type_attr(INT32), _output_shapes=shapes_attr((len(numbers),)))
     rows.add("order", "ConcatV2", ["stay", "summed", "axis"], T=type_attr(INT32), N=AttrValue(i=2))
-    rows.add("y", "Transpose", ["x", "order"], T=type_attr(), _output_shapes=shapes_attr((8, 8, 8)))
+    if inverted:  # in the gradient
+        rows.add("back", "InvertPermutation", ["order"], T=type_attr(INT32), _output_shapes=shapes_attr((3,)))
+    order = "back" if inverted else "order"
+    rows.add("y", "Transpose", ["x", order], T=type_attr(), _output_shapes=shapes_attr((8, 8, 8)))
     costs = estimate(rows.built(), load_cluster("worker=1"), made())
-    assert costs.run_ns[-1, 0] == 480
+    assert (costs.run_ns[-1, 0] == 480) != moves
 
 
 def test_a_profile_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -76,7 +76,9 @@ def test_a_check_is_of_the_cut_without_edges_and_the_written_graph_has_its_own(t
     assert found.waits
     path = tmp_path / "placed.pbtxt"
     found.write(path)
-    again = run(path, cluster="cpu=3", algorithm="requested", order="tensorflow", fetches=found.step.fetches, check=True)
+    again = run(
+        path, cluster="cpu=3", algorithm="requested", order="tensorflow", fetches=found.step.fetches, check=True
+    )
     for check in (found.check, again.check):
         assert check is not None
         assert (check["differences"], check["laws"]) == ([], [])
