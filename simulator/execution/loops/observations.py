@@ -63,8 +63,8 @@ def observed_trips(flow: Flow, observed: ObservedStep | None) -> dict[int, SeenT
 def _tested(flow: Flow, condition: int) -> list[int]:
     """The Enters on which the first test of a loop's condition hangs.
 
-    Others may run more often than the loop is entered. Where a
-    branch passes the loop by, the stacks of its gradient come to it, and so do sums that begin at 0.
+    Others may run more often than the loop is entered. Where a branch passes the loop by, the stacks of its gradient
+    come to it, and so do sums that begin at 0.
     """
     frame, pending, met = flow.frame[condition], [condition], {condition}
     while pending:
