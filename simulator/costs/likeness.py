@@ -1,7 +1,7 @@
 """Times of kernels that were never measured, from those like them that were, on one number of cores.
 
     product, convolution   a part of a roofline that is fitted to all, by a Gaussian process over their sides
-    other measured op      nanoseconds by bytes, between the sizes that were measured
+    other measured op      nanoseconds by bytes, between the sizes that were measured, and by the length of rows
     op never measured      the middle of the measured ops of its category, at as many bytes
 
 The error of a price is checked by leaving out. Each measured kernel is priced by all others, and nine of ten of these
@@ -21,8 +21,9 @@ from simulator.columns import Floats
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.kernels import Kernel
 from simulator.costs.profile import KernelTime
-from simulator.costs.roofline import BFLOAT16, BY_ROWS, OpWork
+from simulator.costs.roofline import OpWork
 from simulator.costs.rules import rule
+from simulator.costs.variants import names, parted
 
 SHARE = 0.9  # of the prices that are off by no more than the error
 GUESS = 2.0  # factor of a price for which nothing was measured
@@ -66,7 +67,8 @@ _SAME = {  # kernels that are named apart, by the measured one
     "ScatterAdd": "ResourceScatterSub",
     "ResourceScatterAdd": "ResourceScatterSub",
 }
-_USUAL_ROW, _DIGITS = 64, 15  # numbers of a row whose length no shape says; digits of a length in a profile, at most
+_USUAL_ROW = 64  # numbers of a row whose length no shape says
+_SIZES = 2  # of a curve for a length of rows, at least
 _AROUND = "Transpose"  # stands for all kernels around a product
 
 
@@ -84,44 +86,37 @@ class Times:
 
     def __init__(self, kernels: Sequence[KernelTime]) -> None:
         products: dict[str, list[KernelTime]] = {}
-        others: dict[str, list[KernelTime]] = {}
+        others: dict[str, dict[int, list[KernelTime]]] = {}  # by name, then by the length of rows
         for one in kernels:
             if not one.m and not one.moved_bytes:
                 continue  # it handed its input on: nothing follows for one that copies
-            (products if one.m else others).setdefault(f"{_SAME.get(one.op, one.op)} {one.variant}".strip(), []).append(
-                one
-            )
+            plain, length = parted(one.variant)
+            name = f"{_SAME.get(one.op, one.op)} {plain}".strip()
+            if one.m:
+                products.setdefault(name, []).append(one)
+            else:
+                others.setdefault(name, {}).setdefault(length or _USUAL_ROW, []).append(one)
         self._products = {op: Surface(found) for op, found in products.items() if len(found) >= Surface.LEAST}
-        self._curves = {op: Curve(found) for op, found in others.items()}
-        self._rows: dict[str, list[tuple[float, Curve]]] = {}  # of an op: logarithms of lengths, and the curve of each
-        for name, curve in self._curves.items():
-            op, told, length = name.partition(f" {BY_ROWS}")
-            if told and length.isdecimal() and len(length) <= _DIGITS:
-                self._rows.setdefault(op, []).append((log(max(1, int(length))), curve))
+        self._curves = {name: _curves(of) for name, of in others.items()}
 
     def knows(self, op: str) -> bool:
         """Whether the op itself was measured, or one that runs the same kernel."""
-        return any(_SAME.get(op, op) in found for found in (self._products, self._curves, self._rows))
+        return any(_SAME.get(op, op) in found for found in (self._products, self._curves))
 
     def price(self, op: str, work: OpWork, dispatch_ns: float) -> tuple[float, float, str]:
         """Nanoseconds, error and family."""
         sides, like = sides_of(work.kernel), _measured(op, work.kernel)
+        plain, length = parted(work.variant)
         if min(sides[:4]) > 0:
-            names = [name for one in like for name in _names(one, work.variant)]
-            found = next((name for name in names if name in self._products), None)
+            found = next((name for one in like for name in names(one, plain) if name in self._products), None)
             if found is not None:
                 ns, error = self._products[found].price(sides, work.flops, work.moved, dispatch_ns)
                 around = self._curves.get(_AROUND)
-                more_ns, more_error = around.price(work.rearranged) if around and work.rearranged else (0.0, 0.0)
+                more_ns, more_error = _by_rows(around, None, work.rearranged) if around and work.rearranged else (0, 0)
                 return ns + more_ns, (ns * error + more_ns * more_error) / (ns + more_ns), found
-        op = like[-1]
-        if op in self._rows:
-            told = work.variant.removeprefix(BY_ROWS)
-            length = int(told) if told.isdecimal() else _USUAL_ROW
-            return *_between_rows(self._rows[op], length, work.moved), op
-        name = next((one for one in _names(op, work.variant) if one in self._curves), None)
+        name = next((one for one in names(like[-1], plain) if one in self._curves), None)
         if name is not None:
-            return *self._curves[name].price(work.moved), name
+            return *_by_rows(self._curves[name], length, work.moved), name
         return self._by_category(work)
 
     def _by_category(self, work: OpWork) -> tuple[float, float, str]:
@@ -141,11 +136,15 @@ class Times:
 
     @cached_property
     def _by_rule(self) -> Mapping[str, list[Curve]]:
+        """The curves of each category, in rows of the usual length or the next longer one."""
         found: dict[str, list[Curve]] = {}
-        for op, curve in self._curves.items():
+        for op, curves in self._curves.items():
             priced_by = rule(op.partition(" ")[0])
             if priced_by is not None:
-                found.setdefault(priced_by.category, []).append(curve)
+                usual = next(
+                    (curve for length, curve in curves.items() if length >= _USUAL_ROW), max(curves.items())[1]
+                )
+                found.setdefault(priced_by.category, []).append(usual)
         return found
 
 
@@ -258,22 +257,33 @@ class Curve:
         return exp(_between(x, self._x, self._y)), self.error * (2 if beyond else 1)
 
 
-def _names(op: str, variant: str) -> tuple[str, ...]:
-    """The names under which a variant of an op may have been measured, the likest first."""
-    plain = variant.removeprefix(BFLOAT16).strip()
-    formats = (BFLOAT16, "") if plain != variant else ("",)
-    return tuple(" ".join(filter(None, (op, *told))) for form in formats for told in ((form, plain), (form,)))
+def _curves(by_length: Mapping[int, Sequence[KernelTime]]) -> dict[int, Curve]:
+    """A curve for each length of rows. Sizes of a length that was measured at few count with the next longer one."""
+    found: dict[int, Curve] = {}
+    waiting: list[KernelTime] = []
+    for length in sorted(by_length):
+        waiting += by_length[length]
+        if len({one.moved_bytes for one in waiting}) >= _SIZES:
+            found[length], waiting = Curve(waiting), []
+    if waiting and found:
+        last = max(found)
+        found[last] = Curve([*by_length[last], *waiting])
+    return found or {max(by_length): Curve(waiting)}
 
 
-def _between_rows(curves: Sequence[tuple[float, Curve]], length: int, moved: int) -> tuple[float, float]:
-    """Nanoseconds and error at a length of rows, between those that were measured, at as many bytes."""
-    lengths, logs, errors = [], [], []
-    for measured, curve in sorted(curves, key=lambda one: one[0]):
-        ns, error = curve.price(moved)
-        lengths.append(measured)
-        logs.append(log(ns))
-        errors.append(error)
-    return exp(float(np.interp(log(length), lengths, logs))), max(errors)
+def _by_rows(curves: Mapping[int, Curve], length: int | None, moved: int) -> tuple[float, float]:
+    """Nanoseconds and error at a length of rows, by those that were measured, in ascending order, at as many bytes.
+
+    A number and a row take time each, so at equal bytes the time is a line over one by the length.
+    """
+    prices = [curve.price(moved) for curve in curves.values()]
+    error = max(error for _, error in prices)
+    x, rows = 1 / (length or _USUAL_ROW), 1 / np.array(list(curves), float)[::-1]
+    took = np.array([ns for ns, _ in prices])[::-1]
+    ns = float(np.interp(x, rows, took))
+    if x > rows[-1] and len(rows) > 1:  # shorter than all
+        ns += max(0.0, (took[-1] - took[-2]) / (rows[-1] - rows[-2])) * (x - rows[-1])
+    return ns, error
 
 
 def _between(x: float, xs: Floats, ys: Floats) -> float:

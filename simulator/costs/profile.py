@@ -1,6 +1,6 @@
 """A profile: what kernels, ops, steps and messages take on one machine, as measured there, and its TOML file.
 
-    simviz = "profile 4"
+    simviz = "profile 5"
     machine = "..."            tensorflow = "..."      date = "..."
     cores = 2                  onednn = true           cache_bytes = 2097152
     streams = [[footprint, nanoseconds per byte], ...]
@@ -35,7 +35,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-FORM = "profile 4"
+FORM = "profile 5"
 MAX_ROWS = 10_000
 MAX_KERNEL_NS = 10**11  # 100 s; calibration gives a kernel a twentieth of a second
 MAX_CACHE_BYTES = MAX_STREAM_BYTES = 2**40

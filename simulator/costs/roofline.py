@@ -20,20 +20,20 @@ one thread runs such a kernel, the device is busy for all of it (docs/decisions,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil, prod
+from math import ceil
 from types import MappingProxyType
 from typing import NamedTuple
 
 from simulator.cluster.cluster import Device
 from simulator.cluster.peaks import FORMATS, peak
-from simulator.costs.formulas.contraction import Contraction, contraction
+from simulator.costs.formulas.contraction import contraction
 from simulator.costs.formulas.matrix import Product
-from simulator.costs.formulas.shaped_op import ShapedOp, flag
+from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.kernels import Kernel, in_library, kernel_of, launched, over_batch, passes_of, seconds, speeds_of
-from simulator.costs.rules import CHECKPOINT, ELEMENTWISE, Rule
+from simulator.costs.rules import CHECKPOINT, Rule
 from simulator.costs.table import MAX_OP_NS
+from simulator.costs.variants import variant
 from simulator.graph.dtypes import base, number_of
-from simulator.graph.graph import Shape
 from simulator.units import Nanos
 
 # --- work ------------------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ class OpWork(NamedTuple):
     rule: Rule
     kernel: Kernel | None  # of a GPU, where it is a product or a convolution
     over_batch: bool  # it takes statistics over a batch
-    variant: str  # of a kernel that takes another time at equal counts: "broadcasting", "transposed b"
+    variant: str  # of a kernel that takes another time at equal counts: "broadcasting rows of 4", "transposed b"
     library: bool = False  # a kernel of cuDNN or cuBLAS, on a GPU
     kernels: int = 1  # of a GPU, but for convolutions
     streamed: int = 0  # bytes that these move, where it is more than `moved`
@@ -93,95 +93,13 @@ def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
         rule,
         kernel,
         over_batch(instance),
-        variant(rule, instance, einsum),
+        variant(rule, instance, number, einsum),
         kernel is not None or in_library(instance.op),
         kernels if passes is None else passes.kernels,
         streamed,
         rearranged,
         min(moved, sum(instance.output_bytes)),
     )
-
-
-def variant(rule: Rule, instance: ShapedOp, einsum: Contraction | None = None) -> str:
-    """The variant of a kernel that takes another time at equal counts; "" for the usual one.
-
-    One that computes in bfloat16 says so first. It has units of its own, or is converted number by number.
-    """
-    found = _variant(rule, instance, einsum)
-    if found.startswith(BY_ROWS) or number_format(rule, instance) != BFLOAT16:
-        return found
-    return f"{BFLOAT16} {found}".strip()
-
-
-def _variant(rule: Rule, instance: ShapedOp, einsum: Contraction | None) -> str:
-    """The variant whatever the format.
-
-    Operands of an elementwise op may differ in shape, rows or columns be repeated, or one be a number. A reduction may
-    leave the last axis, or nothing. Kernels that work row by row have the length of their rows. Matrices of a product
-    may be transposed. A normalisation may take statistics that it is given.
-    """
-    if instance.op in _REDUCING:
-        return _left_over(instance)
-    if instance.op in _ROW_BY_ROW:
-        return _rows(instance)
-    if rule.category == ELEMENTWISE:
-        return _repeated(instance)
-    if instance.op.startswith("FusedBatchNorm") and not over_batch(instance):
-        return "in inference"
-    flips = [any(flag(instance, name) for name in names) for _, names in _FLIPS] if einsum is None else einsum.flips
-    flipped = [side for (side, _), flips_it in zip(_FLIPS, flips, strict=True) if flips_it]
-    return f"transposed {' '.join(flipped)}" if flipped else ""
-
-
-BFLOAT16 = "bfloat16"
-BY_ROWS = "rows of "  # begins the variant of a kernel that works row by row, before the length of its rows
-_REDUCING = frozenset(("Sum", "Mean", "Max", "Min", "Prod"))
-_FEW_ROWS = 512  # that one sum joins
-_ROW_BY_ROW = frozenset(
-    (
-        *("Softmax", "LogSoftmax", "ArgMax", "SparseSoftmaxCrossEntropyWithLogits"),
-        *("Gather", "GatherV2", "ResourceGather", "ResourceScatterAdd", "ResourceScatterSub", "ScatterAdd"),
-        *("ScatterSub", "ResourceSparseApplyAdagrad", "ResourceSparseApplyAdagradV2", "SparseApplyAdagrad"),
-    )
-)
-
-
-def _repeated(instance: ShapedOp) -> str:
-    """The operands that an elementwise op repeats: a number, columns, or others; leading axes of one row are none."""
-    shapes = {_without_leading_ones(shape) for shape in instance.inputs if shape is not None}
-    arrays = shapes - {()}
-    if len(arrays) > 1:
-        return "broadcasting columns" if len({shape[-1] for shape in arrays}) > 1 else "broadcasting"
-    return "by a number" if arrays and len(shapes) > 1 else ""
-
-
-def _without_leading_ones(shape: Shape) -> Shape:
-    first = next((axis for axis, size in enumerate(shape) if size != 1), len(shape))
-    return shape[first:]
-
-
-def _left_over(instance: ShapedOp) -> str:
-    """The axes that a reduction leaves: not the last one as usual, "outer" the last one, "whole" none.
-
-    "outer few" joins few rows. Many narrow ones, read column by column, are beyond the near caches.
-    """
-    taken, given = instance.inputs[:1], instance.outputs[:1]
-    if not taken or not given or not taken[0] or given[0] is None:
-        return ""
-    if all(size == 1 for size in given[0]):
-        return "whole"
-    if given[0][-1] != taken[0][-1] or taken[0][-1] <= 1:
-        return ""
-    return "outer few" if prod(taken[0]) <= _FEW_ROWS * prod(given[0]) else "outer"
-
-
-def _rows(instance: ShapedOp) -> str:
-    """The length of the rows; "" where no shape says it."""
-    shapes = [shape for shape in (*instance.outputs, *instance.inputs) if shape and len(shape) > 1]
-    return f"{BY_ROWS}{max(1, shapes[0][-1])}" if shapes else ""
-
-
-_FLIPS = (("a", ("transpose_a", "adj_x")), ("b", ("transpose_b", "adj_y")))
 
 
 def time_of(work: OpWork, device: Device) -> Nanos:

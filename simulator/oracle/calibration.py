@@ -36,7 +36,7 @@ MESSAGES_S = 12.0
 
 
 def calibrate(say: Say = silent) -> Profile:
-    """Measure this machine, in some two and a half minutes; `say` gets a line about the progress.
+    """Measure this machine, in some two minutes; `say` gets a line about the progress.
 
     The machine should do nothing else. Raises OracleError if TensorFlow is missing or fails. So it does where the
     system does not say which cores a process may use (it is Linux that does).

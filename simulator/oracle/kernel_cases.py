@@ -3,12 +3,12 @@
     products        MatMul, BatchMatMulV2, Einsum: plain, and transposed as in their gradients
     convolutions    Conv2D, its two gradients, depthwise convolutions
     memory          what mainly moves bytes, each at five sizes: from the nearest cache to beyond most
+    narrow          some of these in rows of four numbers, which take several times as long, at two sizes
     numbers         the same on a few numbers, as where a graph computes its shapes
     bfloat16        some of these in that format, which has units of its own
 
 The sizes are between those of small layers and of large ones. Bytes decide what a kernel of `memory` takes, so one
-layout per op is timed. Others are timed, too, where `roofline.variant` tells them apart: broadcasting, axes, lengths of
-rows.
+layout per op is timed. Others are timed, too, where `variants` tells them apart: broadcasting, axes, lengths of rows.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def cases() -> Mapping[str, Sequence[KernelCase]]:
         "products": (*_products(), *_contractions()),
         "convolutions": tuple(_convolutions()),
         "memory": tuple(one for size in SIZES for one in _memory(size)),
+        "narrow": tuple(one for size in SIZES[1::2] for one in _narrow(size)),
         "numbers": tuple(_numbers()),
         "bfloat16": tuple(replace(one, dtype="bfloat16") for one in _in_bfloat16()),
     }
@@ -103,7 +104,12 @@ def _contractions() -> Iterator[KernelCase]:
         )[row % 3]
         if count * m * k * n < MOST_PRODUCTS:
             yield KernelCase("Einsum", lambda raw, *both, e=equation: raw.Einsum(inputs=both, equation=e), (a, b))
+    for count, m, n in _OUTER:
+        shapes = ((count, m, 1), (count, 1, n))
+        yield KernelCase("Einsum", lambda raw, *both: raw.Einsum(inputs=both, equation="bmk,bkn->bmn"), shapes)
 
+
+_OUTER = ((8, 64, 64), (32, 16, 64), (1, 256, 256), (64, 128, 8), (2, 512, 512), (128, 12, 12))  # products of vectors
 
 _ATTENTION = ((256, 256, 32), (256, 32, 256), (256, 32, 256))  # m, k, n of its products, of many heads
 
@@ -183,6 +189,7 @@ _ACTIVATIONS = "Relu Relu6 LeakyRelu Elu Softplus"
 _BINARY = "AddV2 Sub Mul RealDiv Maximum SquaredDifference GreaterEqual"
 _WIDTH = 64  # numbers in a row
 _ROWS = (8, 64, 512)  # the same of kernels that work row by row
+_CHANNELS = 16
 
 
 def _memory(size: int) -> Iterator[KernelCase]:
@@ -195,7 +202,7 @@ def _memory(size: int) -> Iterator[KernelCase]:
         yield from _lookups(size, width)
     yield from _arrays(size, rows)
     yield from _updates(size)
-    yield from _images(size)
+    yield from _images(size, _CHANNELS)
 
 
 def _elementwise(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
@@ -208,14 +215,12 @@ def _elementwise(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     for op in _BINARY.split():
         both = lambda raw, x, y, op=op: getattr(raw, op)(x=x, y=y)  # noqa: E731  # one line of a table
         yield KernelCase(op, both, ((size,), (size,)))
-        yield KernelCase(op, both, (rows, rows[1:]))
-        yield KernelCase(op, both, (rows, (rows[0], 1)))
         yield KernelCase(op, both, ((size,), ()))
+    yield from _repeating(rows)
     yield KernelCase("AddN", lambda raw, *x: raw.AddN(inputs=list(x)), ((size,),) * 3)
     for op in ("SigmoidGrad", "TanhGrad", "SqrtGrad", "RsqrtGrad"):
         yield KernelCase(op, lambda raw, x, y, op=op: getattr(raw, op)(y=x, dy=y), ((size,), (size,)))
     yield KernelCase("Cast", lambda raw, x: raw.Cast(x=x, DstT="int32"), ((size,),))
-    yield KernelCase("BiasAdd", lambda raw, x, b: raw.BiasAdd(value=x, bias=b), (rows, rows[1:]))
     yield KernelCase(
         "SelectV2",
         lambda raw, x, y, chosen: raw.SelectV2(condition=chosen, t=x, e=y),
@@ -224,17 +229,36 @@ def _elementwise(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     )
 
 
-_FEW = 16  # rows that a reduction joins, where these are few
 _GIVEN = {"Elu": "outputs"}  # names of the second argument of a gradient
 
 
+def _repeating(rows: tuple[int, int]) -> Iterator[KernelCase]:
+    """Elementwise kernels that repeat a row or a column."""
+    for op in _BINARY.split():
+        both = lambda raw, x, y, op=op: getattr(raw, op)(x=x, y=y)  # noqa: E731  # one line of a table
+        yield KernelCase(op, both, (rows, rows[1:]))
+        yield KernelCase(op, both, (rows, (rows[0], 1)))
+    yield KernelCase("BiasAdd", lambda raw, x, b: raw.BiasAdd(value=x, bias=b), (rows, rows[1:]))
+
+
+_FEW = 16  # rows that a reduction joins, where these are few
+_REDUCING = ("Sum", "Mean", "Max")
+
+
 def _reductions(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
-    for op in ("Sum", "Mean", "Max"):
-        for axis in (0, 1, [0, 1]):
-            yield KernelCase(op, lambda raw, x, op=op, axis=axis: getattr(raw, op)(input=x, axis=axis), (rows,))
+    yield from _reducing(rows)
+    for op in _REDUCING:
+        yield KernelCase(op, lambda raw, x, op=op: getattr(raw, op)(input=x, axis=[0, 1]), (rows,))
         yield KernelCase(op, lambda raw, x, op=op: getattr(raw, op)(input=x, axis=0), ((_FEW, max(1, size // _FEW)),))
-    yield KernelCase("BiasAddGrad", lambda raw, x: raw.BiasAddGrad(out_backprop=x), (rows,))
     yield KernelCase("L2Loss", lambda raw, x: raw.L2Loss(t=x), ((size,),))
+
+
+def _reducing(rows: tuple[int, int]) -> Iterator[KernelCase]:
+    """Sums along rows, and of rows."""
+    for op in _REDUCING:
+        for axis in (0, 1):
+            yield KernelCase(op, lambda raw, x, op=op, axis=axis: getattr(raw, op)(input=x, axis=axis), (rows,))
+    yield KernelCase("BiasAddGrad", lambda raw, x: raw.BiasAddGrad(out_backprop=x), (rows,))
 
 
 def _by_rows(count: int, width: int) -> Iterator[KernelCase]:
@@ -280,32 +304,68 @@ def _lookups(size: int, width: int) -> Iterator[KernelCase]:
     )
 
 
+_NARROW = 4  # numbers in a row of few
+
+
+def _narrow(size: int) -> Iterator[KernelCase]:
+    """Kernels over so many numbers in narrow rows, or in images of few channels."""
+    rows = (size // _NARROW, _NARROW)
+    yield from _repeating(rows)
+    yield from _reducing(rows)
+    yield from _in_rows(rows)
+    yield from _sorting(rows)
+    yield from _images(size, _NARROW)
+    yield KernelCase("Transpose", lambda raw, x: raw.Transpose(x=x, perm=[1, 0]), (rows,))
+    yield KernelCase("UnsortedSegmentSum", _summed_by(size), ((size,), (size,)), below=size)
+
+
 def _arrays(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     side = rows[0] // 4
     yield KernelCase("DeepCopy", lambda raw, x: raw.DeepCopy(x=x), ((size,),))
-    yield KernelCase("ConcatV2", lambda raw, x, y: raw.ConcatV2(values=[x, y], axis=1), (rows, rows))
-    yield KernelCase("Split", lambda raw, x: raw.Split(axis=1, value=x, num_split=2), (rows,))
-    yield KernelCase("Pack", lambda raw, x, y: raw.Pack(values=[x, y]), (rows, rows))
-    yield KernelCase("Unpack", lambda raw, x: raw.Unpack(value=x, num=4, axis=1), ((side, 4, _WIDTH),))
-    yield KernelCase(
-        "Slice", lambda raw, x, n=rows[0]: raw.Slice(input=x, begin=[0, 8], size=[n, _WIDTH // 2]), (rows,)
-    )
-    yield KernelCase(
-        "StridedSlice",
-        lambda raw, x, n=rows[0]: raw.StridedSlice(input=x, begin=[0, 8], end=[n, 40], strides=[1, 1]),
-        (rows,),
-    )
+    yield from _in_rows(rows)
     yield KernelCase("Transpose", lambda raw, x: raw.Transpose(x=x, perm=[1, 0]), (rows,))
     yield KernelCase("Transpose", lambda raw, x: raw.Transpose(x=x, perm=[0, 2, 1, 3]), ((4, side, 4, _WIDTH // 4),))
-    yield KernelCase("Tile", lambda raw, x: raw.Tile(input=x, multiples=[1, 4]), ((rows[0], _WIDTH // 4),))
-    yield KernelCase("Pad", lambda raw, x: raw.Pad(input=x, paddings=[[1, 1], [1, 1]]), (rows,))
     yield KernelCase("Fill", lambda raw, x, n=size: raw.Fill(dims=[n], value=x), ((),))
+    yield KernelCase("Cumsum", lambda raw, x: raw.Cumsum(x=x, axis=1), (rows,))
+    yield from _sorting(rows)
+
+
+def _sorting(rows: tuple[int, int]) -> Iterator[KernelCase]:
+    yield KernelCase("ReverseV2", lambda raw, x: raw.ReverseV2(tensor=x, axis=[1]), (rows,))
+    yield KernelCase("TopKV2", lambda raw, x: raw.TopKV2(input=x, k=1), (rows,))
+
+
+def _in_rows(rows: tuple[int, int]) -> Iterator[KernelCase]:
+    """Kernels that copy parts of rows, or whole ones."""
+    count, width = rows
+    half, wide = width // 2, (count // 2, 2 * width)
+    yield KernelCase("ConcatV2", lambda raw, x, y: raw.ConcatV2(values=[x, y], axis=1), (rows, rows))
+    yield KernelCase("Split", lambda raw, x: raw.Split(axis=1, value=x, num_split=2), (wide,))
+    yield KernelCase("Pack", lambda raw, x, y: raw.Pack(values=[x, y], axis=1), (rows, rows))
+    yield KernelCase("Unpack", lambda raw, x: raw.Unpack(value=x, num=4, axis=1), ((count // 4, 4, width),))
+    yield KernelCase("Slice", lambda raw, x: raw.Slice(input=x, begin=[0, half], size=[count // 2, width]), (wide,))
     yield KernelCase(
-        "UnsortedSegmentSum",
-        lambda raw, x, ids, n=rows[0]: raw.UnsortedSegmentSum(data=x, segment_ids=ids, num_segments=n),
-        (rows, (rows[0],)),
-        below=rows[0],
+        "StridedSlice",
+        lambda raw, x: raw.StridedSlice(input=x, begin=[0, half], end=[count // 2, half + width], strides=[1, 1]),
+        (wide,),
     )
+    yield KernelCase(
+        "StridedSliceGrad",
+        lambda raw, g: raw.StridedSliceGrad(
+            shape=[count, 2 * width], begin=[0, half], end=[count, half + width], strides=[1, 1], dy=g
+        ),
+        (rows,),
+    )
+    yield KernelCase("Tile", lambda raw, x: raw.Tile(input=x, multiples=[1, 4]), ((count // 4, width),))
+    yield KernelCase("Pad", lambda raw, x: raw.Pad(input=x, paddings=[[1, 1], [1, 1]]), (rows,))
+    yield KernelCase(
+        "GatherNd", lambda raw, x, ids: raw.GatherNd(params=x, indices=ids), (rows, (count // 2, 1)), below=count
+    )
+    yield KernelCase("UnsortedSegmentSum", _summed_by(count), (rows, (count,)), below=count)
+
+
+def _summed_by(count: int) -> Make:
+    return lambda raw, x, ids: raw.UnsortedSegmentSum(data=x, segment_ids=ids, num_segments=count)
 
 
 def _numbers() -> Iterator[KernelCase]:
@@ -316,7 +376,7 @@ def _numbers() -> Iterator[KernelCase]:
     yield from _by_rows(1, size)
     yield from _lookups(2 * size, size)
     yield from _updates(size)
-    yield KernelCase("ConcatV2", lambda raw, x, y: raw.ConcatV2(values=[x, y], axis=0), ((3,), (1,)))
+    yield KernelCase("ConcatV2", lambda raw, x, y: raw.ConcatV2(values=[x, y], axis=0), ((4,), (4,)))
     yield KernelCase("Pack", lambda raw, x, y: raw.Pack(values=[x, y]), ((), ()))
     yield KernelCase("Split", lambda raw, x: raw.Split(axis=1, value=x, num_split=2), (rows,))
     yield KernelCase("Slice", lambda raw, x: raw.Slice(input=x, begin=[1], size=[2]), ((4,),))
@@ -375,9 +435,9 @@ def _updates(size: int) -> Iterator[KernelCase]:
     )
 
 
-def _images(size: int) -> Iterator[KernelCase]:
-    image = (2, 8, size // 256, 16)
-    half = (2, 4, size // 512, 16)
+def _images(size: int, channels: int) -> Iterator[KernelCase]:
+    wide = size // (16 * channels)
+    image, half = (2, 8, wide, channels), (2, 4, wide // 2, channels)
     pool = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
     yield KernelCase("MaxPool", lambda raw, x: raw.MaxPool(input=x, **pool), (image,))
     yield KernelCase(
@@ -392,7 +452,11 @@ def _images(size: int) -> Iterator[KernelCase]:
         lambda raw, g, shape=list(image): raw.AvgPoolGrad(orig_input_shape=shape, grad=g, **pool),
         (half,),
     )
-    one = (16,)
+    yield KernelCase("ResizeBilinear", lambda raw, x: raw.ResizeBilinear(images=x, size=[8, wide]), (half,))
+    yield KernelCase(
+        "ResizeNearestNeighbor", lambda raw, x: raw.ResizeNearestNeighbor(images=x, size=[8, wide]), (half,)
+    )
+    one = (channels,)
     yield KernelCase(
         "FusedBatchNormV3",
         lambda raw, x, s, o: raw.FusedBatchNormV3(x=x, scale=s, offset=o, mean=[], variance=[], is_training=True),

@@ -29,10 +29,11 @@ from simulator.oracle import child
 from simulator.oracle.kernel_cases import KernelCase, cases
 from simulator.oracle.session import one_op_at_a_time, quiet, sentence
 
-ENOUGH_S, LEAST, MOST = 8.0, 5, 10  # of a step of kernels; runs that count
+ENOUGH_S, LEAST, MOST = 8.0, 5, 7  # of a step of kernels; runs that count
 TICK_NS = 1000.0  # of a clock
-WARM_UP = 3  # runs before these: a session's first ones choose and allocate
+WARM_UP = 2  # runs before these: a session's first ones choose and allocate
 _VALUES = (0.1, 2.0)  # of numbers, by chance: what a kernel takes may hang on them
+_APART = 7919  # numbers between the first ones of an op's inputs
 WARM_BYTES, WARM_MOST = 2**20, 150  # of the inputs of a kernel that is also timed warm; runs that count, of ticks
 _GROUP_BYTES, _GROUP = 2**19, 24  # of all inputs of a step whose kernels are warm; its cases, at most
 
@@ -113,7 +114,8 @@ def _clocked(
     """The nanoseconds of each case, and those of two clocks in a row behind it, in each step."""
     v1 = tf.compat.v1
     with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
-        given = [_inputs(tf, case, row) for row, case in enumerate(asked)]
+        drawn = _Drawn(tf, asked)
+        given = [_inputs(tf, case, drawn, row) for row, case in enumerate(asked)]
         first = [one for started, _ in given for one in started]
         with tf.control_dependencies([one for _, inputs in given for one in inputs if one.dtype != tf.resource]):
             last = tf.no_op()
@@ -183,14 +185,35 @@ def _typical(took: Sequence[float], clock_ns: float) -> list[float]:
     return [ns, max(0.0, (middle - clock_ns) / ns - 1)]
 
 
-def _inputs(tf: Any, case: KernelCase, number: int = 0) -> tuple[list[Any], list[Any]]:
+class _Drawn:
+    """Numbers by chance, of which each input takes some: to draw each one's takes a third of a calibration."""
+
+    def __init__(self, tf: Any, asked: Sequence[KernelCase]) -> None:
+        shapes = [shape for case in asked for shape in (*case.held, *case.shapes)]
+        self._tf, self._count = tf, max(map(math.prod, shapes)) + _APART * max(len(c.held + c.shapes) for c in asked)
+        self._of: dict[Any, Any] = {}
+
+    def numbers(self, dtype: Any, shape: tuple[int, ...], row: int) -> Any:
+        """The numbers of an op's input in that row, which no other of its inputs has in that place."""
+        raw = self._tf.raw_ops
+        if dtype not in self._of:
+            low, high = _VALUES
+            some = raw.RandomUniform(shape=[self._count], dtype=dtype, seed2=1)
+            self._of[dtype] = some * self._tf.constant(high - low, dtype) + self._tf.constant(low, dtype)
+        taken = raw.Slice(input=self._of[dtype], begin=[row * _APART], size=[math.prod(shape)])
+        return raw.Reshape(tensor=taken, shape=list(shape))
+
+
+def _inputs(tf: Any, case: KernelCase, drawn: _Drawn, number: int = 0) -> tuple[list[Any], list[Any]]:
     """Ops that give variables and inputs their values: handles, then values."""
     first, inputs = [], []
     for row, shape in enumerate((*case.held, *case.shapes)):
-        last = row + 1 == len(case.held) + len(case.shapes)
-        dtype = tf.int32 if case.below and last else tf.as_dtype(case.dtype)
-        bounds = (0, case.below) if dtype == tf.int32 else _VALUES
-        start = tf.random.uniform(shape, *bounds, dtype, row)
+        if case.below and row + 1 == len(case.held) + len(case.shapes):
+            dtype = tf.int32
+            start = tf.raw_ops.RandomUniformInt(shape=list(shape), minval=0, maxval=case.below, seed2=row + 1)
+        else:
+            dtype = tf.as_dtype(case.dtype)
+            start = drawn.numbers(dtype, shape, row)
         handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape, shared_name=f"v{number}_{row}")
         first.append(tf.raw_ops.AssignVariableOp(resource=handle, value=start))
         held = row < len(case.held)
@@ -212,9 +235,10 @@ def _graph(asked: Sequence[KernelCase]) -> bytes:
     import tensorflow as tf
 
     with tf.Graph().as_default() as graph:
+        drawn = _Drawn(tf, asked)
         for row, case in enumerate(asked):
             with tf.name_scope(f"inputs{row}"):
-                _, inputs = _inputs(tf, case)
+                _, inputs = _inputs(tf, case, drawn)
                 if case.before is not None:
                     inputs = [*inputs, case.before(tf.raw_ops, *inputs)]
                 made = _first(case.make(tf.raw_ops, *inputs, **case.values))

@@ -26,9 +26,10 @@ from simulator.costs.formulas.matrix import Product
 from simulator.costs.matching import with_measured
 from simulator.costs.measured import MeasuredTimes, Sample, for_other_batch
 from simulator.costs.profile import FIGURES, Figure, KernelTime, Profile, read_profile, summary, with_messages
-from simulator.costs.roofline import BY_ROWS, OpWork
+from simulator.costs.roofline import OpWork
 from simulator.costs.rules import rule
 from simulator.costs.table import PROFILED, SOURCES, PriceErrors
+from simulator.costs.variants import BY_ROWS
 from simulator.errors import ClusterError
 from simulator.execution.interval import interval
 from simulator.graph.dtypes import INT32, number_of
@@ -188,8 +189,8 @@ ROW = '["MatMul", 1, '
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('simviz = "profile 4"', 'simviz = "profile 2"', "of another version of simviz; make a new one"),
-        ('simviz = "profile 4"', 'simviz = "result 1"', "does not say simviz"),
+        ('simviz = "profile 5"', 'simviz = "profile 2"', "of another version of simviz; make a new one"),
+        ('simviz = "profile 5"', 'simviz = "result 1"', "does not say simviz"),
         ("cache_bytes = 2097152", "cache_bytes = 0", "not a number of bytes"),
         ("cache_bytes = 2097152", "", "'cache_bytes' is missing"),
         ("[268435456, 0.25]]", "[4194304, 0.25]]", "do not come after 4194304"),
@@ -372,7 +373,8 @@ def warmer(profile: Profile) -> Profile:
     return replace(profile, kernels=tuple(replace(one, warm_ns=one.ns / 2) for one in profile.kernels))
 
 
-def test_kernels_that_work_row_by_row_are_priced_between_measured_lengths() -> None:
+def test_a_row_and_a_number_have_a_price_each() -> None:
+    """By two lengths that were measured. Rows longer than these take no less."""
     measured = tuple(
         KernelTime("Softmax", 1, *both(each * size), 0, size, variant=f"{BY_ROWS}{length}")
         for length, each in ((8, 4.0), (512, 1.0))
@@ -381,7 +383,9 @@ def test_kernels_that_work_row_by_row_are_priced_between_measured_lengths() -> N
     profile = replace(made(), kernels=(*made().kernels, *measured))
     absurd = KernelTime("Softmax", 1, *both(1e9), 0, 2**12, variant=f"{BY_ROWS}{'9' * 5000}")
     profile = replace(profile, kernels=(*profile.kernels, absurd))  # a file may say anything
-    for length, each in ((2, 4.0), (8, 4.0), (64, 2.0), (512, 1.0), (4096, 1.0)):
+    per_row = (4.0 - 1.0) / (1 / 8 - 1 / 512)
+    for length in (2, 8, 64, 512, 4096):
+        each = 1.0 + per_row * max(0.0, 1 / length - 1 / 512)
         rows = Rows()
         shape = (2**15 // length, length)
         rows.add("a", "Placeholder", **typed("Placeholder", shape))

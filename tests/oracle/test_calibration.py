@@ -26,7 +26,14 @@ from viz.command.cli import main
 pytestmark = pytest.mark.tensorflow
 
 FEW = 2  # kernels per family
-ONES = {"products": 3, "convolutions": 54, "memory": 127, "numbers": 100, "bfloat16": 71}  # enough for one of each op
+ONES = {  # enough for one of each op
+    "products": 3,
+    "convolutions": 54,
+    "memory": 133,
+    "narrow": 45,
+    "numbers": 100,
+    "bfloat16": 71,
+}
 
 
 @pytest.fixture
@@ -70,7 +77,7 @@ def test_the_command_writes_a_profile_of_this_machine_that_prices_a_graph(
     assert (profile.figures.keys() == FIGURES.keys()) == (cores > 1)
     assert tuple(size for size, _ in profile.streams) == executor_times.STREAMS
     assert all(ns > 0 for _, ns in profile.streams)
-    assert "one core: round 1 of 2, 0 of 5 steps of kernels" in said
+    assert "one core: round 1 of 2, 0 of 6 steps of kernels" in said
     assert len(read_profile(tmp_path / "host.toml").kernels) == len(profile.kernels)
 
 

@@ -460,7 +460,7 @@ def _add_machine(group: argparse._ArgumentGroup) -> None:
         nargs="?",
         const="host.toml",
         metavar="FILE",
-        help="measure this machine with its TensorFlow in some three minutes, write a profile (default: host.toml), "
+        help="measure this machine with its TensorFlow in some two minutes, write a profile (default: host.toml), "
         "and end. Nothing else should run meanwhile",
     )
     add(
