@@ -3,8 +3,8 @@
     bfloat16 broadcasting rows of 4
     format   layout       numbers that lie in a row, and are computed or copied at once
 
-A kernel does something for each row, too. A million numbers in rows of four take longer than in rows of 64: in some
-kernels twelve times as long, as a vector unit does not help with so few. Rows are told by shapes alone.
+A kernel does something for each row, too. A million numbers in rows of four take up to twelve times as long as in rows
+of 64. Vector units do not help with so few. Rows are told by shapes alone.
 """
 
 from __future__ import annotations
