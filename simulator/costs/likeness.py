@@ -61,11 +61,12 @@ _SAME = {  # kernels that are named apart, by the measured one
     "AssignAdd": "AssignAddVariableOp",
     "AssignSub": "AssignAddVariableOp",
     "AssignSubVariableOp": "AssignAddVariableOp",
-    "AssignVariableOp": "AssignAddVariableOp",
     "Assign": "AssignAddVariableOp",
     "ScatterSub": "ResourceScatterSub",
     "ScatterAdd": "ResourceScatterSub",
     "ResourceScatterAdd": "ResourceScatterSub",
+    "StatelessRandomUniformV2": "RandomUniform",
+    "StatelessRandomNormalV2": "RandomStandardNormal",
 }
 _USUAL_ROW = 64  # numbers of a row whose length no shape says
 _SIZES = 2  # of a curve for a length of rows, at least

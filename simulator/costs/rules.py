@@ -931,8 +931,8 @@ def handing_on(op: str) -> Rule:
 
 
 def copying(op: str) -> Rule:
-    """The row of an op that copies what others of it hand on: each byte is read and written."""
-    return Rule(category(op), nothing, lambda instance: 2 * sum(instance.output_bytes))
+    """The row of an op that copies what others of it hand on: each byte is read and written, a variable's too."""
+    return Rule(category(op), nothing, lambda instance: 2 * max(sum(instance.output_bytes), sum(instance.input_bytes)))
 
 
 def category(op: str) -> str:

@@ -11,8 +11,9 @@ kernel is taken to run where a rank or an order is unknown, unless the op hands 
 the only summand, the only part, and that of a cast to the same type. So is the input of a sum over who knows how many
 axes.
 
-A read of a variable hands its buffer on. Where some op takes or changes rows of the variable, each read from then on
-copies all of it (kernels/resource_variable_ops.cc, EnsureSparseVariableAccess of training_op_helpers.h).
+A read of a variable hands its buffer on, and an assignment hands its value's buffer to the variable. Some ops take or
+change rows of a variable. From then on each read and each assignment copies all of it
+(kernels/resource_variable_ops.cc, EnsureSparseVariableAccess of training_op_helpers.h).
 """
 
 from __future__ import annotations
@@ -50,10 +51,11 @@ class _Op(NamedTuple):
 def handed_on(graph: Graph) -> Ids:
     """[N] the data input whose buffer all outputs of a node are, or `NONE`; ops that always hand on are left out.
 
-    A read of a variable that copies it is `COPIED`.
+    A read or an assignment of a variable that copies it is `COPIED`.
     """
     found = np.full(len(graph), NONE, np.int32)
-    found[_copying_reads(graph)] = COPIED
+    found[[node for node, op in enumerate(graph.ops) if op == "AssignVariableOp"]] = _ASSIGNED
+    found[_copying(graph)] = COPIED
     outputs = graph.tensor_ptr.tolist()
     for node, op in enumerate(graph.ops):
         if op not in _RULES and op not in _OF_ANY_SHAPE:
@@ -73,20 +75,24 @@ def handed_on(graph: Graph) -> Ids:
     return ids(found)
 
 
-def _copying_reads(graph: Graph) -> list[int]:
-    """The reads of variables of which some op takes or changes rows."""
+_WHOLE = frozenset(("ReadVariableOp", "AssignVariableOp"))
+_ASSIGNED = 1  # the input that an assignment hands to its variable
+
+
+def _copying(graph: Graph) -> list[int]:
+    """The reads and assignments of variables of which some op takes or changes rows."""
     by_rows = [node for node, op in enumerate(graph.ops) if _BY_ROWS.fullmatch(op)]
     if not by_rows:
         return []
-    reads = [node for node, op in enumerate(graph.ops) if op == "ReadVariableOp"]
+    whole = [node for node, op in enumerate(graph.ops) if op in _WHOLE]
     handle_of = {
         (node, tensor): _variable(graph, tensor)
-        for node in (*by_rows, *reads)
+        for node in (*by_rows, *whole)
         for edge in values_in(graph, node)
         if graph.tensor_dtype[tensor := int(graph.edge_tensor[edge])] == RESOURCE
     }
-    taken = {handle for (node, _), handle in handle_of.items() if graph.ops[node] != "ReadVariableOp"}
-    return [node for (node, _), handle in handle_of.items() if graph.ops[node] == "ReadVariableOp" and handle in taken]
+    taken = {handle for (node, _), handle in handle_of.items() if graph.ops[node] not in _WHOLE}
+    return [node for (node, _), handle in handle_of.items() if graph.ops[node] in _WHOLE and handle in taken]
 
 
 def _variable(graph: Graph, tensor: int) -> object:
@@ -101,7 +107,7 @@ def _variable(graph: Graph, tensor: int) -> object:
     return tuple(named) if named[1] else node
 
 
-# ops that make a variable's reads copies, as a session says (tests/oracle/test_copied_reads.py)
+# ops that make a variable's reads and assignments copies, as a session says (tests/oracle/test_copied_reads.py)
 _BY_ROWS = re.compile(r"Resource(Gather(Nd)?|Scatter\w+|SparseApply\w+|StridedSliceAssign)")
 
 

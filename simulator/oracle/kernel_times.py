@@ -190,7 +190,8 @@ class _Drawn:
 
     def __init__(self, tf: Any, asked: Sequence[KernelCase]) -> None:
         shapes = [shape for case in asked for shape in (*case.held, *case.shapes)]
-        self._tf, self._count = tf, max(map(math.prod, shapes)) + _APART * max(len(c.held + c.shapes) for c in asked)
+        most = max(len(case.held + case.shapes) for case in asked)
+        self._tf, self._count = tf, max(map(math.prod, shapes), default=0) + _APART * most
         self._of: dict[Any, Any] = {}
 
     def numbers(self, dtype: Any, shape: tuple[int, ...], row: int) -> Any:

@@ -1,7 +1,7 @@
-"""Child process: a read of a variable of which an op takes or changes rows, in sessions of TensorFlow.
+"""Child process: a variable of which an op takes or changes rows, read and assigned in sessions of TensorFlow.
 
-Asked: names of ops. Told: for each the graph, in base64, and the bytes that a ReadVariableOp named "read" allocates
-once the op has run.
+Asked: names of ops. Told: for each the graph, in base64, and the bytes that a ReadVariableOp named "read" and an
+AssignVariableOp named "assigned" allocate once the op has run.
 """
 
 from __future__ import annotations
@@ -38,28 +38,35 @@ def _handles(op: str, handle: Any) -> dict[str, Any]:
     return {first.get(op, "ref" if ("Nd" in op and "Gather" not in op) or "Strided" in op else "resource"): handle}
 
 
-def _asked(tf: Any, op: str) -> tuple[str, int]:
+def _asked(tf: Any, op: str) -> tuple[str, int, int]:
     v1 = tf.compat.v1
     with tf.Graph().as_default() as graph:
         handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=SHAPE, shared_name="rows")
         first = tf.raw_ops.AssignVariableOp(resource=handle, value=tf.ones(SHAPE))
         read = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32, name="read")
         end = tf.raw_ops.Transpose(x=read, perm=[1, 0], name="end").op
+        again = tf.raw_ops.AssignVariableOp(resource=handle, value=tf.fill(SHAPE, 2.0), name="assigned")
         made = getattr(tf.raw_ops, op)(**_handles(op, handle), **_others(tf, op))
-        told = v1.RunMetadata()
         with v1.Session(graph=graph, config=configuration(soft=True)) as session:
             session.run(first)
             session.run(made)
-            session.run(end, options=v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE), run_metadata=told)
-    taken = [
+            taken, put = (_allocated(tf, session, one) for one in (end, again))
+    written = graph.as_graph_def(add_shapes=True).SerializeToString(deterministic=True)
+    return base64.b64encode(written).decode(), taken, put
+
+
+def _allocated(tf: Any, session: Any, end: Any) -> int:
+    """The bytes that the read, or the assignment, allocates in a step that ends there."""
+    v1 = tf.compat.v1
+    told = v1.RunMetadata()
+    session.run(end, options=v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE), run_metadata=told)
+    return sum(
         memory.total_bytes
         for device in told.step_stats.dev_stats
         for node in device.node_stats
-        if node.node_name == "read"
+        if node.node_name in ("read", "assigned")
         for memory in node.memory
-    ]
-    written = graph.as_graph_def(add_shapes=True).SerializeToString(deterministic=True)
-    return base64.b64encode(written).decode(), sum(taken)
+    )
 
 
 def answer(question: bytes) -> bytes:

@@ -137,7 +137,7 @@ _DISPATCHES: Mapping[str, float] = {
     for dispatches, ops in (
         (0.3, "VarHandleOp Const"),
         (1.4, "EnsureShape IdentityN"),
-        (2.2, "ReadVariableOp Reshape ExpandDims"),
+        (2.2, "ReadVariableOp AssignVariableOp Reshape ExpandDims"),
         (2.4, "Sum Prod Max Min Mean All Any"),  # these and those below where they hand their input on
         (2.6, "Split Unpack"),
         (2.8, "Squeeze"),
