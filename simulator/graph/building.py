@@ -6,14 +6,13 @@ names the node at fault.
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, Ints, by_key, flags, ids, positions
+from simulator.columns import Flags, Ids, Ints, flags, ids, positions, smallest_topological
 from simulator.errors import GraphError
 from simulator.graph.graph import Attrs, Graph, GraphColumns
 from simulator.graph.messages import Proto
@@ -236,32 +235,10 @@ def _ordered(
     entered[dst[~back & ~control]] = True
     if (src < dst)[~back].all() and not (loops & ~entered).any():
         return np.arange(count), True
-    controls = np.bincount(dst[control], minlength=count)
-    pending = np.where(loops, controls + 1, np.diff(in_ptr)).tolist()
-    return _smallest_order(pending, src[~back], dst[~back], control[~back], loops.tolist()), False
-
-
-def _smallest_order(pending: list[int], src: Ints, dst: Ints, control: Flags, loops: list[bool]) -> list[int]:
-    """The order without the back edges of loops; `loops` marks their Merges."""
-    by_source, first = by_key(src, len(pending))
-    starts, targets = first.tolist(), dst[by_source].tolist()
-    is_control = control[by_source].tolist()
-    entered = [False] * len(pending)  # loop Merges whose one data input is ready
-    ready = [row for row, waits in enumerate(pending) if not waits]
-    order = []
-    while ready:
-        row = heapq.heappop(ready)
-        order.append(row)
-        for edge in range(starts[row], starts[row + 1]):
-            target = targets[edge]
-            if loops[target] and not is_control[edge]:
-                if entered[target]:
-                    continue
-                entered[target] = True
-            pending[target] -= 1
-            if not pending[target]:
-                heapq.heappush(ready, target)
-    return order
+    kept, controls = ~back, np.bincount(dst[control], minlength=count)
+    waits = np.where(loops, controls + 1, np.diff(in_ptr))
+    merging = loops[dst] & ~control
+    return smallest_topological(waits, src[kept], dst[kept], merging[kept] if loops.any() else None), False
 
 
 def _refuse_cycle(

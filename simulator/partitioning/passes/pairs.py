@@ -12,9 +12,9 @@ destination memory share a pair. Readers of a reference share none, as each read
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import repeat
 
 import numpy as np
 
@@ -36,7 +36,7 @@ _START = AttrValue(i=0)  # of a Recv that reads a reference
 # attributes of both nodes of a pair, in order
 _BETWEEN = ("tensor_name", "send_device", "recv_device", "send_device_incarnation", "client_terminated", "_src", "_dst")
 _CONSTANT = {"send_device_incarnation": _INCARNATION, "client_terminated": _FALSE}
-_ENDS = {"send_device": ("device", 0), "recv_device": ("device", 1), "_src": ("name", 0), "_dst": ("name", 1)}
+_ENDS = {"_src": 1, "_dst": 2, "send_device": 3, "recv_device": 4}  # the places of texts in `_PairAttrs.pair`
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Pairs:
 
 def edge_ends(nodes: CutNodes, given: CutEdges, cluster: Cluster, level: Level) -> EdgeEnds:
     """Devices, types and memory kinds at both ends of every edge."""
-    device, library = np.array(nodes.device, np.int64), nodes.graph.library
+    device = np.array(nodes.device, np.int64)
     src_device, dst_device = device[given.src], device[given.dst]
     types = tuple(one.type for one in cluster.devices)
     is_cpu = np.array([one == "CPU" for one in types], bool)
@@ -76,16 +76,9 @@ def edge_ends(nodes: CutNodes, given: CutEdges, cluster: Cluster, level: Level) 
     data = given.port != CONTROL
     src_host, dst_host = np.zeros(len(given), bool), np.zeros(len(given), bool)
     rows = np.flatnonzero((away | alone) & data)  # the only edges whose memory kinds matter
-    sources, targets = given.src[rows].tolist(), given.dst[rows].tolist()
-    host: dict[int, ops.Slots] = {}
-    for kind in sorted(set(types)):
-        held = partial(ops.host_memory, device_type=kind, library=library)
-        some = [node for node in {*sources, *targets} if types[nodes.device[node]] == kind]
-        slots = ops.of_each(held, [nodes.ops[node] for node in some], [nodes.attrs[node] for node in some])
-        host.update(zip(some, slots, strict=True))
-    ports, slots = given.port[rows].tolist(), given.slot[rows].tolist()
-    src_host[rows] = [port in host[node][1] for node, port in zip(sources, ports, strict=True)]
-    dst_host[rows] = [slot in host[node][0] for node, slot in zip(targets, slots, strict=True)]
+    held = _host_memory(nodes, device, types, np.concatenate([given.src[rows], given.dst[rows]]))
+    src_host[rows] = held.outputs(given.src[rows], given.port[rows])
+    dst_host[rows] = held.inputs(given.dst[rows], given.slot[rows])
     dtype = np.full(len(given), FLOAT)
     dtype[data] = np.array(nodes.dtype, np.int64)[np.array(nodes.first)[given.src[data]] + given.port[data]]
     return EdgeEnds(
@@ -97,6 +90,43 @@ def edge_ends(nodes: CutNodes, given: CutEdges, cluster: Cluster, level: Level) 
         on_host=is_cpu[dst_device] | dst_host,
         crosses=away | (alone & data & (src_host != dst_host)),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _HostMemory:
+    """The slots of nodes that lie in host memory, asked once for nodes of one op, attributes and type of device."""
+
+    kind: Column  # [nodes] row of `slots`, of those that were asked about
+    slots: Sequence[ops.Slots]
+
+    def inputs(self, node: Column, slot: Column) -> Flags:
+        """Tell which of these inputs do."""
+        return self._lie(0, node, slot)
+
+    def outputs(self, node: Column, port: Column) -> Flags:
+        """Tell which of these outputs do."""
+        return self._lie(1, node, port)
+
+    def _lie(self, side: int, node: Column, slot: Column) -> Flags:
+        width = int(slot.max(initial=0)) + 1  # a file may list slots that its node does not have
+        held = [row * width + one for row, both in enumerate(self.slots) for one in both[side] if 0 <= one < width]
+        return np.isin(self.kind[node] * width + slot, np.array(held, np.int64))
+
+
+def _host_memory(nodes: CutNodes, device: Column, types: Sequence[str], asked: Column) -> _HostMemory:
+    """What lies in host memory of the nodes that are asked about, in any number and order."""
+    graph = nodes.graph
+    number = np.concatenate([graph.alike[1], len(graph) + np.arange(len(nodes) - len(graph))])
+    some = np.flatnonzero(np.bincount(asked, minlength=len(nodes)))
+    type_of = np.array([types.index(one) for one in types], np.int64)
+    first, row = alike(number[some], type_of[device[some]])
+    kind = np.full(len(nodes), -1)
+    kind[some] = row
+    slots = [
+        ops.host_memory(nodes.ops[node], nodes.attrs[node], types[nodes.device[node]], graph.library)
+        for node in some[first].tolist()
+    ]
+    return _HostMemory(kind, slots)
 
 
 def make_pairs(
@@ -181,22 +211,36 @@ def _names_and_attrs(
     for row in np.flatnonzero(reference).tolist():
         if _takes_reference(nodes, int(given.dst[edge[row]]), int(given.slot[edge[row]])):
             read[row] = ends.dtype[edge[row]]
-    columns = (given.src, given.port, given.dst, given.id, ends.src_device, ends.dst_device)
-    rows = zip(*(one.tolist() for one in (*(one[edge] for one in columns), sent, read, reference, number)), strict=True)
-    devices, suffix = cluster.device_names, level.suffix
+    known, devices, suffix = nodes.names, cluster.device_names, level.suffix
+    ids, src, dst, here, there, kind, got, by_reference, counts, control = (
+        column.tolist()
+        for column in (
+            *(one[edge] for one in (given.id, given.src, given.dst, ends.src_device, ends.dst_device)),
+            *(sent, read, reference, number, given.port[edge] == CONTROL),
+        )
+    )
+    pairs = list(
+        zip(
+            ids,
+            map(known.__getitem__, src),
+            map(known.__getitem__, dst),
+            map(devices.__getitem__, here),
+            map(devices.__getitem__, there),
+            strict=True,
+        )
+    )
+    sending = map(_PairAttrs, pairs, repeat("T"), kind, repeat(False))
+    receiving = map(_PairAttrs, pairs, repeat("tensor_type"), got, by_reference)
     names: list[str] = []
     attrs: list[Attrs] = []
-    for src, port, dst, of, here, there, kind, got, by_reference, count in rows:
-        name = nodes.names[src]
-        joined, between, stem = (name, nodes.names[dst]), (devices[here], devices[there]), name + suffix
-        sending = _PairAttrs(of, joined, between, "T", kind, False)
-        receiving = _PairAttrs(of, joined, between, "tensor_type", got, by_reference)
-        if port == CONTROL:
-            names += (f"{name}/ctrl{suffix}{count}", *(f"{stem}{count + more}" for more in (1, 2, 3)))
-            attrs += (empty_attrs(), sending, receiving, typed(FLOAT))
+    for pair, sends, receives, count, signals in zip(pairs, sending, receiving, counts, control, strict=True):
+        stem = pair[1] + suffix
+        if signals:
+            names += (f"{pair[1]}/ctrl{suffix}{count}", *(f"{stem}{count + more}" for more in (1, 2, 3)))
+            attrs += (empty_attrs(), sends, receives, typed(FLOAT))
         else:
             names += (f"{stem}{count}", f"{stem}{count + 1}")
-            attrs += (sending, receiving)
+            attrs += (sends, receives)
     return names, attrs
 
 
@@ -207,9 +251,7 @@ class _PairAttrs(Mapping[str, Proto]):
     A cut of a large graph has a million of these nodes, each with a name of its own; few are ever written.
     """
 
-    edge: int  # its number
-    names: tuple[str, str]  # of the nodes that the pair joins
-    devices: tuple[str, str]  # of these
+    pair: tuple[int, str, str, str, str]  # number of its edge, the nodes that it joins, their devices
     key: str  # of the type: "T" of a Send, "tensor_type" of a Recv
     dtype: int
     reference: bool  # a Recv whose value is read from a reference
@@ -218,12 +260,11 @@ class _PairAttrs(Mapping[str, Proto]):
         if name == self.key:
             return type_value(self.dtype)
         if name == "tensor_name":
-            return AttrValue(s=f"edge_{self.edge}_{self.names[0]}".encode())
+            return AttrValue(s=f"edge_{self.pair[0]}_{self.pair[1]}".encode())
         if name in _CONSTANT:
             return _CONSTANT[name]
         if name in _ENDS:
-            of, end = _ENDS[name]
-            return text_value((self.devices if of == "device" else self.names)[end])
+            return text_value(self.pair[_ENDS[name]])
         if name == "_start_time" and self.reference:
             return _START
         raise KeyError(name)
