@@ -75,7 +75,8 @@ def handed_on(graph: Graph) -> Ids:
 
 def _copying_reads(graph: Graph) -> list[int]:
     """The reads of variables of which some op takes or changes rows."""
-    by_rows = [node for node, op in enumerate(graph.ops) if _BY_ROWS.fullmatch(op)]
+    changing = {op for op in set(graph.ops) if _BY_ROWS.fullmatch(op)}
+    by_rows = [node for node, op in enumerate(graph.ops) if op in changing]
     if not by_rows:
         return []
     reads = [node for node, op in enumerate(graph.ops) if op == "ReadVariableOp"]
