@@ -210,8 +210,8 @@ def smallest_order_and_back(
     """
     count, src, dst, in_ptr = len(names), edges.src, edges.dst, edges.in_ptr
     control = edges.port == _CONTROL
-    is_next = np.fromiter((op in NEXT_ITERATIONS for op in ops), bool, count)
-    is_merge = np.fromiter((op in MERGES for op in ops), bool, count)
+    is_next = np.fromiter(map(NEXT_ITERATIONS.__contains__, ops), bool, count)
+    is_merge = np.fromiter(map(MERGES.__contains__, ops), bool, count)
     back = is_next[src] & is_merge[dst] & ~control
     order, known = _ordered(count, src, dst, control, in_ptr, back)
     if len(order) < count and closing is not None:

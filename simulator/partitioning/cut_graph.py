@@ -5,6 +5,7 @@ Nodes that the cut adds are numbered after those of the graph.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from simulator.graph.step import Exchange
 
 Column: TypeAlias = npt.NDArray[np.int64]
+_NUMBERED = re.compile("_[SG]?[0-9]+$")  # the end of each name that a cut adds
 FIRST_ID = 3  # edges 0, 1 and 2 join TensorFlow's own source and sink
 LAST = 2**31  # the slot of a control edge: after all data
 Value: TypeAlias = tuple[int, Shape | None, int]  # dtype, shape, bytes
@@ -111,16 +113,16 @@ def as_graph(nodes: CutNodes, given: CutEdges, rows: Column, requested: Sequence
     """
     row_of = positions(rows, len(nodes))
     free, kept = _free_names(nodes), rows.tolist()
-    names, ops = [free[row] for row in kept], [nodes.ops[row] for row in kept]
+    names, ops = tuple(map(free.__getitem__, kept)), tuple(map(nodes.ops.__getitem__, kept))
     src, dst = row_of[given.src], row_of[given.dst]
     order = stable_order(dst, given.slot, given.id)
     in_ptr = np.searchsorted(dst[order], np.arange(len(rows) + 1))
     edges = EdgeColumns(src[order], given.port[order], dst[order], in_ptr)
     return replace(
         nodes.graph,
-        names=tuple(names),
-        ops=tuple(ops),
-        attrs=tuple([nodes.attrs[row] for row in kept]),
+        names=names,
+        ops=ops,
+        attrs=tuple(map(nodes.attrs.__getitem__, kept)),
         requested=tuple(requested),
         **vars(columns(names, ops, _tensors(nodes, rows), edges, "the cut graph", flags(given.back[order]))),
         signatures={},
@@ -134,8 +136,9 @@ def as_graph(nodes: CutNodes, given: CutEdges, rows: Column, requested: Sequence
 
 def _free_names(nodes: CutNodes) -> list[str]:
     """The names; an added one that the graph has already gets a further number (TensorFlow does not look)."""
-    taken, free = nodes.graph.index, list(nodes.names)
-    if taken.keys().isdisjoint(free[len(nodes.graph) :]):
+    free = list(nodes.names)
+    taken = {name for name in nodes.graph.names if _NUMBERED.search(name)}  # no other can be that of an added one
+    if not taken or taken.isdisjoint(free[len(nodes.graph) :]):
         return free
     for row in range(len(nodes.graph), len(nodes)):
         again = 0
@@ -151,11 +154,10 @@ def _tensors(nodes: CutNodes, rows: Column) -> TensorColumns:
     ptr = np.concatenate([[0], np.cumsum(counts)])
     node = np.repeat(np.arange(len(rows)), counts)
     port = np.arange(len(node)) - ptr[node]
-    taken = (first[rows][node] + port).tolist()
-    dtype, nbytes = ([column[at] for at in taken] for column in (nodes.dtype, nodes.nbytes))
-    return TensorColumns(
-        ids(ptr), ids(node), ids(port), ids(dtype), tuple([nodes.shape[at] for at in taken]), ints(nbytes), ()
-    )
+    taken = first[rows][node] + port
+    dtype, nbytes = (np.array(column, np.int64)[taken] for column in (nodes.dtype, nodes.nbytes))
+    shape = tuple(map(nodes.shape.__getitem__, taken.tolist()))
+    return TensorColumns(ids(ptr), ids(node), ids(port), ids(dtype), shape, ints(nbytes), ())
 
 
 @lru_cache(maxsize=1)
