@@ -14,7 +14,7 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, positions, smallest_topological
 from simulator.errors import GraphError
-from simulator.graph.graph import Attrs, Graph, GraphColumns
+from simulator.graph.graph import Attrs, Graph, GraphColumns, Names
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS
 from simulator.graph.tensors import EdgeColumns, TensorColumns, tensor_columns
@@ -45,11 +45,12 @@ def build(
     Raises GraphError for a name that TensorFlow does not allow, for a duplicate name, and for a cycle outside a loop.
     An input is refused that is malformed, comes after a control input, or asks for a node or port that is not there.
     """
-    index = _index(names, ops, source)
-    edges = _resolve(names, inputs, index, source)
+    names = Names(names)
+    _check_names(names, ops, source)
+    edges = _resolve(names, inputs, source)
     tensors = tensor_columns(names, ops, attrs, library, edges, source)
     return Graph(
-        names=tuple(names),
+        names=names,
         ops=tuple(ops),
         requested=tuple(requested),
         attrs=tuple(attrs),
@@ -90,8 +91,8 @@ def columns(
     )
 
 
-def _index(names: Sequence[str], ops: Sequence[str], source: str) -> dict[str, int]:
-    index = {name: row for row, name in enumerate(names)}
+def _check_names(names: Names, ops: Sequence[str], source: str) -> None:
+    index = names.rows
     if len(index) != len(names):
         twice = next(name for row, name in enumerate(names) if index[name] != row)
         raise GraphError(
@@ -109,12 +110,10 @@ def _index(names: Sequence[str], ops: Sequence[str], source: str) -> dict[str, i
     if "" in ops:
         name = names[list(ops).index("")]
         raise GraphError(f"{source}: node {name!r} has no op. Write the file anew with TensorFlow.", node=name)
-    return index
 
 
-def _resolve(
-    names: Sequence[str], inputs: Sequence[Sequence[str]], index: Mapping[str, int], source: str
-) -> EdgeColumns:
+def _resolve(names: Names, inputs: Sequence[Sequence[str]], source: str) -> EdgeColumns:
+    index = names.rows
     in_ptr = np.zeros(len(names) + 1, np.int64)
     np.cumsum([len(row) for row in inputs], out=in_ptr[1:])
     flat = list(chain.from_iterable(inputs))
