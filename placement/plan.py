@@ -54,7 +54,8 @@ def completed(problem: Problem, plan: Plan) -> Plan:
     """The plan with a rule and a decider for each group; by default a group is chosen by cost, by its first op."""
     only = np.fromiter(map(len, problem.allowed), np.int64, len(problem.allowed)) == 1
     first = np.full(len(only), -1)
-    first[problem.group[::-1]] = np.arange(len(problem.group))[::-1]  # of equal groups the last one counts
+    group = problem.columns.group
+    first[group[::-1]] = np.arange(len(group))[::-1]  # of equal groups the last one counts
     rule = plan.rule or np.where(first < 0, NOT_RUN, np.where(only, ONLY, COST)).tolist()
     return replace(plan, rule=rule, decider=plan.decider or first.tolist())
 

@@ -100,13 +100,13 @@ def _check_names(names: Names, ops: Sequence[str], source: str) -> None:
             "names must be unique. Was the file written twice, or are two graphs joined?",
             node=twice,
         )
-    for name in names:
-        if not _NAME.fullmatch(name):
-            raise GraphError(
-                f"{source}: {name!r} is not a node name that TensorFlow accepts (letters, digits and _ . / - >, with a "
-                "letter, digit, dot or underscore at the start). Rename the node, or write the file anew.",
-                node=name,
-            )
+    if not all(map(_NAME.fullmatch, names)):
+        name = next(name for name in names if not _NAME.fullmatch(name))
+        raise GraphError(
+            f"{source}: {name!r} is not a node name that TensorFlow accepts (letters, digits and _ . / - >, with a "
+            "letter, digit, dot or underscore at the start). Rename the node, or write the file anew.",
+            node=name,
+        )
     if "" in ops:
         name = names[list(ops).index("")]
         raise GraphError(f"{source}: node {name!r} has no op. Write the file anew with TensorFlow.", node=name)
