@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from simulator.graph.step import Exchange
 
 Column: TypeAlias = npt.NDArray[np.int64]
-_NUMBERED = re.compile("_[SG]?[0-9]+$")  # the end of each name that a cut adds
+NUMBERED = re.compile("_[SG]?[0-9]+$")  # the end of each name that a cut adds
 FIRST_ID = 3  # edges 0, 1 and 2 join TensorFlow's own source and sink
 LAST = 2**31  # the slot of a control edge: after all data
 Value: TypeAlias = tuple[int, Shape | None, int]  # dtype, shape, bytes
@@ -137,7 +137,7 @@ def as_graph(nodes: CutNodes, given: CutEdges, rows: Column, requested: Sequence
 def _free_names(nodes: CutNodes) -> list[str]:
     """The names; an added one that the graph has already gets a further number (TensorFlow does not look)."""
     free = list(nodes.names)
-    taken = {name for name in nodes.graph.names if _NUMBERED.search(name)}  # no other can be that of an added one
+    taken = {name for name in nodes.graph.names if NUMBERED.search(name)}  # no other can be that of an added one
     if not taken or taken.isdisjoint(free[len(nodes.graph) :]):
         return free
     for row in range(len(nodes.graph), len(nodes)):
