@@ -105,7 +105,8 @@ def test_rows_come_after_all_that_leads_to_them_and_those_of_a_cycle_do_not_come
 def test_of_ready_rows_the_smallest_comes_first(count: int, data: st.DataObject) -> None:
     row = st.integers(0, count - 1)
     edges = data.draw(st.lists(st.tuples(row, row, st.booleans()), max_size=20))
-    source, target, merging = (np.array([edge[at] for edge in edges], kind) for at, kind in enumerate((int, int, bool)))
+    source, target = np.array([edge[:2] for edge in edges], np.int64).reshape(-1, 2).T
+    merging = np.array([edge[2] for edge in edges], bool)
     waits = np.bincount(target[~merging], minlength=count)
     waits[target[merging]] += 1  # a row waits for the first of such edges alone
     expected: list[int] = []
