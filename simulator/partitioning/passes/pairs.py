@@ -12,7 +12,7 @@ destination memory share a pair. Readers of a reference share none, as each read
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import repeat
 
@@ -28,6 +28,7 @@ from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue, Proto
 from simulator.partitioning.cut_graph import LAST, Column, CutEdges, CutNodes, empty_attrs, new_edges, waits
 from simulator.partitioning.levels import Level
+from simulator.partitioning.passes.host_memory import host_memory_of
 
 INCARNATION = 1  # of every device of a local session; a cluster's are random
 _INCARNATION = AttrValue(i=INCARNATION)
@@ -76,7 +77,7 @@ def edge_ends(nodes: CutNodes, given: CutEdges, cluster: Cluster, level: Level) 
     data = given.port != CONTROL
     src_host, dst_host = np.zeros(len(given), bool), np.zeros(len(given), bool)
     rows = np.flatnonzero((away | alone) & data)  # the only edges whose memory kinds matter
-    held = _host_memory(nodes, device, types, np.concatenate([given.src[rows], given.dst[rows]]))
+    held = host_memory_of(nodes, device, types, np.concatenate([given.src[rows], given.dst[rows]]))
     src_host[rows] = held.outputs(given.src[rows], given.port[rows])
     dst_host[rows] = held.inputs(given.dst[rows], given.slot[rows])
     dtype = np.full(len(given), FLOAT)
@@ -90,43 +91,6 @@ def edge_ends(nodes: CutNodes, given: CutEdges, cluster: Cluster, level: Level) 
         on_host=is_cpu[dst_device] | dst_host,
         crosses=away | (alone & data & (src_host != dst_host)),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _HostMemory:
-    """The slots of nodes that lie in host memory, asked once for nodes of one op, attributes and type of device."""
-
-    kind: Column  # [nodes] row of `slots`, of those that were asked about
-    slots: Sequence[ops.Slots]
-
-    def inputs(self, node: Column, slot: Column) -> Flags:
-        """Tell which of these inputs do."""
-        return self._lie(0, node, slot)
-
-    def outputs(self, node: Column, port: Column) -> Flags:
-        """Tell which of these outputs do."""
-        return self._lie(1, node, port)
-
-    def _lie(self, side: int, node: Column, slot: Column) -> Flags:
-        width = int(slot.max(initial=0)) + 1  # a file may list slots that its node does not have
-        held = [row * width + one for row, both in enumerate(self.slots) for one in both[side] if 0 <= one < width]
-        return np.isin(self.kind[node] * width + slot, np.array(held, np.int64))
-
-
-def _host_memory(nodes: CutNodes, device: Column, types: Sequence[str], asked: Column) -> _HostMemory:
-    """What lies in host memory of the nodes that are asked about, in any number and order."""
-    graph = nodes.graph
-    number = np.concatenate([graph.alike[1], len(graph) + np.arange(len(nodes) - len(graph))])
-    some = np.flatnonzero(np.bincount(asked, minlength=len(nodes)))
-    type_of = np.array([types.index(one) for one in types], np.int64)
-    first, row = alike(number[some], type_of[device[some]])
-    kind = np.full(len(nodes), -1)
-    kind[some] = row
-    slots = [
-        ops.host_memory(nodes.ops[node], nodes.attrs[node], types[nodes.device[node]], graph.library)
-        for node in some[first].tolist()
-    ]
-    return _HostMemory(kind, slots)
 
 
 def make_pairs(
@@ -211,29 +175,17 @@ def _names_and_attrs(
     for row in np.flatnonzero(reference).tolist():
         if _takes_reference(nodes, int(given.dst[edge[row]]), int(given.slot[edge[row]])):
             read[row] = ends.dtype[edge[row]]
-    known, devices, suffix = nodes.names, cluster.device_names, level.suffix
-    ids, src, dst, here, there, kind, got, by_reference, counts, control = (
-        column.tolist()
-        for column in (
-            *(one[edge] for one in (given.id, given.src, given.dst, ends.src_device, ends.dst_device)),
-            *(sent, read, reference, number, given.port[edge] == CONTROL),
-        )
-    )
-    pairs = list(
-        zip(
-            ids,
-            map(known.__getitem__, src),
-            map(known.__getitem__, dst),
-            map(devices.__getitem__, here),
-            map(devices.__getitem__, there),
-            strict=True,
-        )
-    )
-    sending = map(_PairAttrs, pairs, repeat("T"), kind, repeat(False))
-    receiving = map(_PairAttrs, pairs, repeat("tensor_type"), got, by_reference)
+    suffix, signal = level.suffix, given.port[edge] == CONTROL
+    called, on = nodes.names.__getitem__, cluster.device_names.__getitem__
+    columns = (given.id, given.src, given.dst, ends.src_device, ends.dst_device)
+    number_of, src, dst, here, there = (column[edge].tolist() for column in columns)
+    pairs = list(zip(number_of, map(called, src), map(called, dst), map(on, here), map(on, there), strict=True))
+    sending = map(_PairAttrs, pairs, repeat("T"), sent.tolist(), repeat(False))
+    receiving = map(_PairAttrs, pairs, repeat("tensor_type"), read.tolist(), reference.tolist())
+    each = zip(pairs, sending, receiving, number.tolist(), signal.tolist(), strict=True)
     names: list[str] = []
     attrs: list[Attrs] = []
-    for pair, sends, receives, count, signals in zip(pairs, sending, receiving, counts, control, strict=True):
+    for pair, sends, receives, count, signals in each:
         stem = pair[1] + suffix
         if signals:
             names += (f"{pair[1]}/ctrl{suffix}{count}", *(f"{stem}{count + more}" for more in (1, 2, 3)))
