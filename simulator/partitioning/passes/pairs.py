@@ -26,9 +26,17 @@ from simulator.graph.dtypes import FLOAT, REF
 from simulator.graph.editor import CONTROL
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue, Proto
-from simulator.partitioning.cut_graph import LAST, Column, CutEdges, CutNodes, empty_attrs, new_edges, waits
+from simulator.partitioning.cut_graph import (
+    LAST,
+    Column,
+    CutEdges,
+    CutNodes,
+    empty_attrs,
+    host_memory_of,
+    new_edges,
+    waits,
+)
 from simulator.partitioning.levels import Level
-from simulator.partitioning.passes.host_memory import host_memory_of
 
 INCARNATION = 1  # of every device of a local session; a cluster's are random
 _INCARNATION = AttrValue(i=INCARNATION)
