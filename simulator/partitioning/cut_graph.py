@@ -72,6 +72,21 @@ class CutNodes:
         at = self.first[node] + port
         return self.dtype[at], self.shape[at], self.nbytes[at]
 
+    def host_memory(self, types: Sequence[str], asked: Column) -> HostMemory:
+        """The slots in host memory of the nodes in `asked`, on devices of these types; a node may stand there twice."""
+        graph, device = self.graph, np.array(self.device, np.int64)
+        number = np.concatenate([graph.alike[1], len(graph) + np.arange(len(self) - len(graph))])
+        some = np.flatnonzero(np.bincount(asked, minlength=len(self)))
+        type_of = np.array([types.index(one) for one in types], np.int64)
+        first, row = alike(number[some], type_of[device[some]])
+        kind = np.full(len(self), -1)
+        kind[some] = row
+        slots = [
+            host_memory(self.ops[node], self.attrs[node], types[self.device[node]], graph.library)
+            for node in some[first].tolist()
+        ]
+        return HostMemory(kind, slots)
+
     def extend(
         self, names: list[str], kinds: list[str], attrs: list[Attrs], origin: Column, device: Column, gives: Column
     ) -> None:
@@ -126,22 +141,6 @@ class HostMemory:
         width = int(slot.max(initial=0)) + 1  # a file may list slots that its node does not have
         held = [row * width + one for row, both in enumerate(self.slots) for one in both[side] if 0 <= one < width]
         return np.isin(self.kind[node] * width + slot, np.array(held, np.int64))
-
-
-def host_memory_of(nodes: CutNodes, device: Column, types: Sequence[str], asked: Column) -> HostMemory:
-    """The slots in host memory of the nodes in `asked`, which may stand there more than once."""
-    graph = nodes.graph
-    number = np.concatenate([graph.alike[1], len(graph) + np.arange(len(nodes) - len(graph))])
-    some = np.flatnonzero(np.bincount(asked, minlength=len(nodes)))
-    type_of = np.array([types.index(one) for one in types], np.int64)
-    first, row = alike(number[some], type_of[device[some]])
-    kind = np.full(len(nodes), -1)
-    kind[some] = row
-    slots = [
-        host_memory(nodes.ops[node], nodes.attrs[node], types[nodes.device[node]], graph.library)
-        for node in some[first].tolist()
-    ]
-    return HostMemory(kind, slots)
 
 
 def as_graph(nodes: CutNodes, given: CutEdges, rows: Column, requested: Sequence[str]) -> Graph:

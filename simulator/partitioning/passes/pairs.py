@@ -26,16 +26,7 @@ from simulator.graph.dtypes import FLOAT, REF
 from simulator.graph.editor import CONTROL
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue, Proto
-from simulator.partitioning.cut_graph import (
-    LAST,
-    Column,
-    CutEdges,
-    CutNodes,
-    empty_attrs,
-    host_memory_of,
-    new_edges,
-    waits,
-)
+from simulator.partitioning.cut_graph import LAST, Column, CutEdges, CutNodes, empty_attrs, new_edges, waits
 from simulator.partitioning.levels import Level
 
 INCARNATION = 1  # of every device of a local session; a cluster's are random
@@ -85,7 +76,7 @@ def edge_ends(nodes: CutNodes, given: CutEdges, cluster: Cluster, level: Level) 
     data = given.port != CONTROL
     src_host, dst_host = np.zeros(len(given), bool), np.zeros(len(given), bool)
     rows = np.flatnonzero((away | alone) & data)  # the only edges whose memory kinds matter
-    held = host_memory_of(nodes, device, types, np.concatenate([given.src[rows], given.dst[rows]]))
+    held = nodes.host_memory(types, np.concatenate([given.src[rows], given.dst[rows]]))
     src_host[rows] = held.outputs(given.src[rows], given.port[rows])
     dst_host[rows] = held.inputs(given.dst[rows], given.slot[rows])
     dtype = np.full(len(given), FLOAT)
