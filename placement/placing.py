@@ -161,7 +161,7 @@ def _why(problem: Problem, constraints: Constraints, plan: Plan, *, soft: bool) 
     """[N] the rule that decided each node's device; a request that was not met comes first."""
     devices = [parse(device.name) for device in problem.cluster.devices]
     decider = (plan.decider or [])[: len(constraints.members)]
-    deciding = {problem.tables.node.item(op) for op in decider if op >= 0}
+    deciding = set(problem.tables.node[[op for op in decider if op >= 0]].tolist())
     known: dict[tuple[DeviceSpec, int], int] = {}
     why = []
     for node, row in enumerate(constraints.group.tolist()):

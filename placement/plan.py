@@ -52,9 +52,12 @@ Algorithm: TypeAlias = Callable[[Problem], Plan]
 
 def completed(problem: Problem, plan: Plan) -> Plan:
     """The plan with a rule and a decider for each group; by default a group is chosen by cost, by its first op."""
-    groups = zip(problem.ops, problem.allowed, strict=True)
-    rule = plan.rule or [NOT_RUN if not ops else ONLY if len(may) == 1 else COST for ops, may in groups]
-    return replace(plan, rule=rule, decider=plan.decider or [ops[0] if ops else -1 for ops in problem.ops])
+    only = np.fromiter(map(len, problem.allowed), np.int64, len(problem.allowed)) == 1
+    first = np.full(len(only), -1)
+    group = problem.columns.group
+    first[group[::-1]] = np.arange(len(group))[::-1]  # of equal groups the last one counts
+    rule = plan.rule or np.where(first < 0, NOT_RUN, np.where(only, ONLY, COST)).tolist()
+    return replace(plan, rule=rule, decider=plan.decider or first.tolist())
 
 
 # --- the simulator's verdict -----------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -19,7 +18,7 @@ import numpy.typing as npt
 from placement.columns import Columns, columns_of, distinct_rows
 from placement.effort import DEFAULT_EFFORT, Effort
 from simulator.cluster.cluster import Cluster
-from simulator.columns import Ints, ints
+from simulator.columns import Ints, ints, smallest_topological
 from simulator.errors import InfeasibleError
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import Prepared, may_hand_on
@@ -66,21 +65,10 @@ class Problem:
     def topological(self) -> Ints:
         """[n] the ops, each after its predecessors; among ready ones the smaller row first. Read-only."""
         tables = self.tables
-        if (tables.tensor_op[tables.edge_tensor] < tables.consumer).all():
+        source, target = tables.tensor_op[tables.edge_tensor], tables.consumer
+        if (source < target).all():
             return ints(np.arange(len(tables)))
-        pending = [len(tensors) for tensors in self.inputs]
-        ready = [op for op, count in enumerate(pending) if not count]
-        heapify(ready)
-        order = []
-        while ready:
-            op = heappop(ready)
-            order.append(op)
-            for tensor in self.outputs[op]:
-                for consumer in self.consumers[tensor]:
-                    pending[consumer] -= 1
-                    if not pending[consumer]:
-                        heappush(ready, consumer)
-        return ints(order)
+        return ints(smallest_topological(np.bincount(target, minlength=len(tables)), source, target))
 
     @cached_property
     def run(self) -> list[list[Nanos]]:
@@ -219,7 +207,7 @@ def pose(
         group=group,
         ops=ops,
         lawful=lawful,
-        allowed=_usable(tables, lawful, ops, resident, capacity),
+        allowed=_usable(tables, lawful, group, resident, capacity),
         resident=resident,
         instant=tables.instant.tolist(),
         nbytes=tables.tensor_bytes.tolist(),
@@ -233,22 +221,18 @@ def pose(
 
 
 def _usable(
-    tables: Tables, lawful: list[tuple[int, ...]], ops: list[list[int]], resident: list[Bytes], capacity: list[Bytes]
+    tables: Tables, lawful: list[tuple[int, ...]], group: list[int], resident: list[Bytes], capacity: list[Bytes]
 ) -> list[tuple[int, ...]]:
     """[G] the lawful devices that have a cost for every member that runs, and room for what stays resident."""
-    unpriced = [row.tobytes() for row in tables.run_ns < 0]  # [n] a byte per device
+    able = np.ones((len(lawful), len(capacity)), bool)
+    op, device = np.nonzero(tables.run_ns < 0)
+    able[np.array(group, np.int64)[op], device] = False
     smallest = min(capacity, default=0)
-    known: dict[tuple[tuple[int, ...], frozenset[bytes]], tuple[int, ...]] = {}
-    usable = []
-    for allowed, members, nbytes in zip(lawful, ops, resident, strict=True):
-        masks = frozenset([unpriced[op] for op in members])
-        if (allowed, masks) not in known:
-            known[allowed, masks] = tuple(d for d in allowed if not any(mask[d] for mask in masks))
-        allowed = known[allowed, masks]
-        if nbytes > smallest:
-            allowed = tuple(d for d in allowed if nbytes <= capacity[d])
-        usable.append(allowed)
-    return usable
+    for row in [row for row, nbytes in enumerate(resident) if nbytes > smallest]:
+        able[row] &= [resident[row] <= room for room in capacity]
+    masks = able.view(np.dtype((np.void, len(capacity))))[:, 0].tolist()  # a byte for each device
+    known = {key: tuple(d for d in key[0] if key[1][d]) for key in set(zip(lawful, masks, strict=True))}
+    return [known[key] for key in zip(lawful, masks, strict=True)]
 
 
 def require_feasible(problem: Problem) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heappop, heappush
 from itertools import chain, pairwise
 from typing import TypeAlias, overload
 
@@ -77,6 +78,41 @@ def topological(source: npt.NDArray[np.integer], target: npt.NDArray[np.integer]
             waits[after] -= 1
             if not waits[after]:
                 order.append(after)
+    return order
+
+
+def smallest_topological(
+    waits: npt.NDArray[np.integer],
+    source: npt.NDArray[np.integer],
+    target: npt.NDArray[np.integer],
+    merging: Flags | None = None,
+) -> list[int]:
+    """The rows, each after all rows from which an edge leads to it; among ready rows the smallest comes first.
+
+    `waits` [rows] says how many edges a row waits for. Of those that are `merging` [E] only a row's first one counts. A
+    row on a cycle is left out, and so is all behind it.
+    """
+    by_source, first = by_key(source, len(waits))
+    targets = (target if merging is None else np.where(merging, ~target, target))[by_source].tolist()
+    left, begin, merged = waits.tolist(), first.tolist(), set[int]()
+    order: list[int] = []
+    early: list[int] = []  # ready rows before the one that the scan has come to
+    for row, pending in enumerate(left):  # which is changed in the loop
+        if pending:
+            continue
+        early.append(row)
+        while early:
+            ready = heappop(early)
+            order.append(ready)
+            for after in targets[begin[ready] : begin[ready + 1]]:
+                if after < 0:
+                    after = ~after
+                    if after in merged:
+                        continue
+                    merged.add(after)
+                left[after] -= 1
+                if after < row and not left[after]:
+                    heappush(early, after)
     return order
 
 

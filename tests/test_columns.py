@@ -7,7 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.columns import alike, by_key, different, flags, ids, joined, lists, positions, stable_order, topological
+from simulator.columns import (
+    alike,
+    by_key,
+    different,
+    flags,
+    ids,
+    joined,
+    lists,
+    positions,
+    smallest_topological,
+    stable_order,
+    topological,
+)
 
 
 @given(st.lists(st.integers(0, 2**31 - 1) | st.integers(0, 3), max_size=50))
@@ -87,3 +99,24 @@ def test_lists_are_joined_one_by_one(rows: list[tuple[list[int], list[int], list
 def test_rows_come_after_all_that_leads_to_them_and_those_of_a_cycle_do_not_come() -> None:
     source, target = np.array([3, 0, 0, 4, 5, 5]), np.array([1, 1, 2, 5, 4, 6])
     assert topological(source, target, 7) == [0, 3, 2, 1]  # 4 and 5 wait for each other, and 6 for them
+
+
+@given(st.integers(1, 9), st.data())
+def test_of_ready_rows_the_smallest_comes_first(count: int, data: st.DataObject) -> None:
+    row = st.integers(0, count - 1)
+    edges = data.draw(st.lists(st.tuples(row, row, st.booleans()), max_size=20))
+    source, target = np.array([edge[:2] for edge in edges], np.int64).reshape(-1, 2).T
+    merging = np.array([edge[2] for edge in edges], bool)
+    waits = np.bincount(target[~merging], minlength=count)
+    waits[target[merging]] += 1  # a row waits for the first of such edges alone
+    expected: list[int] = []
+    while ready := [row for row in range(count) if row not in expected and _is_ready(row, edges, expected)]:
+        expected.append(ready[0])
+    assert smallest_topological(waits, source, target, merging) == expected
+
+
+def _is_ready(row: int, edges: list[tuple[int, int, bool]], done: list[int]) -> bool:
+    first = [source in done for source, target, merging in edges if target == row and merging]
+    return any(first or [True]) and all(
+        source in done for source, target, merging in edges if (target, merging) == (row, False)
+    )

@@ -6,6 +6,8 @@ takes ops until it holds the n-th part of what all ops hold, plus the largest of
 
 from __future__ import annotations
 
+import numpy as np
+
 from placement.columns import Columns
 from placement.plan import Plan
 from placement.problem import Problem
@@ -69,17 +71,17 @@ def fill(step: Columns, table: Timetable, order: Ints, held: Ints, stages: Ints,
 
 def footprints(problem: Problem) -> list[Bytes]:
     """[G] the bytes of a group if nothing were freed."""
-    scratch = problem.tables.scratch_bytes.tolist()
-    held = list(problem.resident)
-    for row, ops in enumerate(problem.ops):
-        busy = [op for op in ops if not problem.instant[op]]
-        held[row] += sum(problem.nbytes[tensor] for op in busy for tensor in problem.outputs[op])
-        held[row] += max((scratch[op] for op in busy), default=0)
-    return held
+    tables, group, held = problem.tables, problem.columns.group, np.array(problem.resident, np.int64)
+    busy = ~tables.instant
+    made = busy[tables.tensor_op]
+    np.add.at(held, group[tables.tensor_op[made]], tables.tensor_bytes[made])
+    scratch = np.zeros_like(held)
+    np.maximum.at(scratch, group[busy], tables.scratch_bytes[busy])
+    return (held + scratch).tolist()  # type: ignore[no-any-return]  # numpy
 
 
 def _stages(problem: Problem) -> list[int]:
     """The devices to be filled, in their order: GPUs that some group may use, else CPUs."""
-    usable = {device for row, devices in enumerate(problem.allowed) if problem.ops[row] for device in devices}
+    usable = set().union(*{devices for devices, ops in zip(problem.allowed, problem.ops, strict=True) if ops})
     gpus = [device for device in sorted(usable) if not problem.cpu[device]]
     return gpus or sorted(usable) or [0]

@@ -32,7 +32,6 @@ from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable, scaled_
 from simulator.errors import ClusterError
 from simulator.graph import ops
 from simulator.graph.const_values import constant
-from simulator.graph.dataflow import data_inputs
 from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.handing_on import COPIED, NONE, handed_on
@@ -163,19 +162,24 @@ def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
     tensor_kind: dict[object, int] = {}  # nodes whose tensors have equal shapes, sizes and types cost the same
     sizes, types = graph.tensor_bytes.tolist(), graph.tensor_dtype.tolist()
     kind = [tensor_kind.setdefault(key, len(tensor_kind)) for key in zip(graph.tensor_shape, sizes, types, strict=True)]
-    inputs, outputs, how = data_inputs(graph), graph.tensor_ptr.tolist(), np.minimum(handing, 0).tolist()
+    data = graph.edge_tensor >= 0
+    tensor = graph.edge_tensor[data].tolist()
+    inputs, outputs = np.concatenate([[0], np.cumsum(data)])[graph.in_ptr].tolist(), graph.tensor_ptr.tolist()
+    read_kind = [kind[t] for t in tensor]
+    how = np.minimum(handing, 0).tolist()
     rows: dict[object, int] = {}
     works: list[OpWork] = []
-    which, first = [], channels_first(graph)
+    which, layout = [], channels_first(graph)
     read_of = ops.of_nodes(_read_attrs, graph)
     for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
-        taken, given = inputs[node], range(outputs[node], outputs[node + 1])
+        begin, end, first, last = inputs[node], inputs[node + 1], outputs[node], outputs[node + 1]
         read = read_of[node] if how[node] == NONE else ()
-        leaps = op == "StridedSlice" and _leaps(graph, taken)
-        key = (op, how[node], tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), read, leaps)
+        leaps = op == "StridedSlice" and _leaps(graph, tensor[begin:end])
+        key = (op, how[node], tuple(read_kind[begin:end]), tuple(kind[first:last]), read, leaps)
         row = rows.get(key)
         if row is None:
             row = rows[key] = len(works)
+            taken, given = tensor[begin:end], range(first, last)
             instance = ShapedOp(
                 op,
                 tuple(_bounded(graph.tensor_shape[t]) for t in taken),
@@ -185,7 +189,7 @@ def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
                 attrs,
                 tuple(types[t] for t in taken),
                 tuple(types[t] for t in given),
-                first,
+                layout,
                 leaps,
             )
             works.append(work_of(_rule(op, how[node]), instance))

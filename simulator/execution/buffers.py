@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -76,9 +75,9 @@ def buffers(
 ) -> Buffers:
     """The memory columns; `tensor_of` is the tensor of each given edge."""
     resident = np.where(ops.inserted, 0, costs.resident_bytes[ops.cost_row])
-    copies = ops.inserted & _are(ops, {"Const"})  # also what a control edge sends: 0 bytes
+    copies = ops.inserted & ops.are({"Const"})  # also what a control edge sends: 0 bytes
     resident[copies] = np.maximum(graph.tensor_bytes[graph.tensor_ptr[ops.node[copies]]], 0)
-    held = _are(ops, _RESIDENT) | (resident > 0)
+    held = ops.are(_RESIDENT) | (resident > 0)
     resident[_repeated(ops, held)] = 0
     kept = np.full(len(ops.kind), NONE, np.int64)
     if costs.handed_on is not None:
@@ -146,11 +145,6 @@ def _repeated(ops: Ops, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
     return np.delete(rows, np.unique(ops.node[rows], return_index=True)[1])
 
 
-def _are(ops: Ops, kinds: Collection[str]) -> npt.NDArray[np.bool_]:
-    """[n] whether each op is of one of these kinds."""
-    return np.fromiter(map(kinds.__contains__, ops.kind), bool, len(ops.kind))
-
-
 def _forwards(
     graph: Graph,
     ops: Ops,
@@ -163,9 +157,9 @@ def _forwards(
 
     `kept` [n] is the input that an op hands on, or `NONE`, or `COPIED`.
     """
-    each = _are(ops, _FORWARDS_EACH)
-    passes = (_are(ops, _FORWARDS) & (kept != COPIED)) | each | (kept >= 0)
-    merges = _are(ops, MERGES)
+    each = ops.are(_FORWARDS_EACH)
+    passes = (ops.are(_FORWARDS) & (kept != COPIED)) | each | (kept >= 0)
+    merges = ops.are(MERGES)
     given = np.flatnonzero(passes[edges.target] & (edges.row >= 0) & ~edges.stays)
     given = given[stable_order(edges.target[given])]  # data inputs by (op, slot)
     first = pointers(edges.target[given], len(ops.kind))
@@ -181,13 +175,10 @@ def _forwards(
 
 def _unread(graph: Graph, ops: Ops, columns: Layout, kept: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """[n] bytes of the outputs that nobody reads: they are freed when the op ends, like scratch."""
-    own = np.where(graph.tensor_dtype < REF, np.maximum(graph.tensor_bytes, 0), 0)
-    large = np.flatnonzero(own)
-    places = zip(graph.tensor_node[large].tolist(), graph.tensor_port[large].tolist(), strict=True)
-    own[large] = [
-        0 if _passes(graph.ops[node], port) else size
-        for (node, port), size in zip(places, own[large].tolist(), strict=True)
-    ]
+    passed = {port: {op for op in set(graph.ops) if _passes(op, port)} for port in (0, 1)}  # further ones as 1
+    first, further = (np.fromiter(map(passed[port].__contains__, graph.ops), bool, len(graph)) for port in (0, 1))
+    passes = np.where(graph.tensor_port > 0, further[graph.tensor_node], first[graph.tensor_node])
+    own = np.where((graph.tensor_dtype < REF) & ~passes, np.maximum(graph.tensor_bytes, 0), 0)
     all_of = np.bincount(graph.tensor_node, own, minlength=len(graph)).astype(np.int64)
     read = np.flatnonzero((columns.tensor_row >= 0) & ~columns.stays)
     op, row = columns.tensor_op[read], columns.tensor_row[read]
@@ -209,7 +200,7 @@ def _replicable(
     """
     few = np.zeros(len(columns.tensor_op), bool)
     readers = np.bincount(tensor_of, minlength=len(few))
-    free = _are(ops, {"Const"})
+    free = ops.are({"Const"})
     free[edges.target] = False
     free[edges.source[edges.row < 0]] = False
     for tensor in np.flatnonzero(free[columns.tensor_op] & (readers > 1)).tolist():
@@ -236,10 +227,9 @@ def _reusable(
     """The outputs that may be written over an input. Ops that hand one on, [n] `passes`, write nothing; one that an op
     reads twice is none.
     """
-    number = {kind: row for row, kind in enumerate(dict.fromkeys(ops.kind))}
-    asked = np.array([_NEVER, *(REUSES.get(kind, _NEVER) for kind in number)], np.int64)
-    kinds = 1 + np.fromiter(map(number.__getitem__, ops.kind), np.int64, len(ops.kind))
-    port, first, last = asked[np.where(passes, 0, kinds)].T
+    different, kind = ops.numbered
+    asked = np.array([_NEVER, *(REUSES.get(one, _NEVER) for one in different)], np.int64)
+    port, first, last = asked[np.where(passes, 0, kind + 1)].T
     given = np.flatnonzero((first <= last)[edges.target] & ~ops.silent[edges.target] & (edges.row >= 0) & ~edges.stays)
     given = given[stable_order(edges.target[given])]  # data inputs by (op, slot)
     op = edges.target[given].astype(np.int64)

@@ -81,7 +81,7 @@ def stored(
     copied_bytes, list_bytes = np.zeros((2, count), np.int64)
     found = Stored(view, older, added, out_of, copied_bytes, list_bytes, np.zeros(count, bool))
     storing = _ADDS.keys() | _READS.keys() | {LIST_POP} | STACK_PUSHES | STACK_POPS
-    rows = [op for op, kind in enumerate(ops.kind) if kind in storing and not ops.silent[op]]
+    rows = np.flatnonzero(ops.are(storing) & ~ops.silent).tolist()
     if rows:
         _Storing(graph, ops, edges, columns, tensor_of, nbytes, forwards, rows, found).fill_in()
     return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -66,10 +67,10 @@ POSTING = "_Recv (posted)"  # an op that stands for the moment at which Recvs ar
 _NEVER_TIMED = frozenset({"VarHandleOp", POSTING})
 
 
-def expenses(kinds: Sequence[str], instant: Flags) -> Ids:
+def expenses(ops: Ops, instant: Flags) -> Ids:
     """[n] what the executor takes each op for: CHEAP, DEAR, or BY_TIME."""
-    cheap = instant | np.array([kind in INEXPENSIVE for kind in kinds], bool)
-    return ids(np.where([kind in _NEVER_TIMED for kind in kinds], DEAR, np.where(cheap, CHEAP, BY_TIME)))
+    cheap = instant | ops.are(INEXPENSIVE)
+    return ids(np.where(ops.are(_NEVER_TIMED), DEAR, np.where(cheap, CHEAP, BY_TIME)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +88,17 @@ class Ops:
     silent: Flags  # [n] as Tables.silent
     iteration: Ids  # [n] row of `iterations`
     iterations: tuple[tuple[int, ...], ...]  # [I] as Tables.iterations
+
+    @cached_property
+    def numbered(self) -> tuple[tuple[str, ...], Ids]:
+        """The different kinds, and [n] the number of each op's among them."""
+        number = {kind: row for row, kind in enumerate(dict.fromkeys(self.kind))}
+        return tuple(number), np.fromiter(map(number.__getitem__, self.kind), np.int32, len(self.kind))
+
+    def are(self, kinds: Collection[str]) -> Flags:
+        """[n] whether each op is of one of these kinds."""
+        different, number = self.numbered
+        return np.array([kind in kinds for kind in different], bool)[number]
 
     def take(
         self, rows: npt.NDArray[np.integer], *, names: tuple[str, ...], kind: tuple[str, ...], **others: Any

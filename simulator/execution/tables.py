@@ -253,8 +253,8 @@ def _tables(
     ops, edges, *said = unrolled(graph, ops, edges, options, device=device)
     if ending:
         ops, edges = with_end(ops, edges)
-    instant = flags(ops.inserted | ops.silent | np.fromiter(map(NO_KERNEL.__contains__, ops.kind), bool, len(ops.kind)))
-    posting = np.fromiter(map(POSTING.__eq__, ops.kind), bool, len(ops.kind)) & (pieces is not None)
+    instant = flags(ops.inserted | ops.silent | ops.are(NO_KERNEL))
+    posting = ops.are({POSTING}) & (pieces is not None)
     columns, tensor_of = layout(edges, len(ops.node))
     first = alike(tensor_of)[0]  # edge of each tensor
     return Tables(
@@ -267,7 +267,7 @@ def _tables(
         kind_ns=run_times(ops, instant, cluster, costs),
         merge=ops.merge,
         threaded=flags(instant & ~(ops.inserted & (ops.bound < 0)) | posting),
-        expense=expenses(ops.kind, instant),
+        expense=expenses(ops, instant),
         post=ids(edges.post[first]),
         turn_ns=ints(edges.turn_ns[first]),
         instant=instant,

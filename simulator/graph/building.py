@@ -6,16 +6,15 @@ names the node at fault.
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, Ints, by_key, flags, ids, positions
+from simulator.columns import Flags, Ids, Ints, flags, ids, positions, smallest_topological
 from simulator.errors import GraphError
-from simulator.graph.graph import Attrs, Graph, GraphColumns
+from simulator.graph.graph import Attrs, Graph, GraphColumns, Names
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS
 from simulator.graph.tensors import EdgeColumns, TensorColumns, tensor_columns
@@ -46,11 +45,12 @@ def build(
     Raises GraphError for a name that TensorFlow does not allow, for a duplicate name, and for a cycle outside a loop.
     An input is refused that is malformed, comes after a control input, or asks for a node or port that is not there.
     """
-    index = _index(names, ops, source)
-    edges = _resolve(names, inputs, index, source)
+    names = Names(names)
+    _check_names(names, ops, source)
+    edges = _resolve(names, inputs, source)
     tensors = tensor_columns(names, ops, attrs, library, edges, source)
     return Graph(
-        names=tuple(names),
+        names=names,
         ops=tuple(ops),
         requested=tuple(requested),
         attrs=tuple(attrs),
@@ -91,8 +91,8 @@ def columns(
     )
 
 
-def _index(names: Sequence[str], ops: Sequence[str], source: str) -> dict[str, int]:
-    index = {name: row for row, name in enumerate(names)}
+def _check_names(names: Names, ops: Sequence[str], source: str) -> None:
+    index = names.rows
     if len(index) != len(names):
         twice = next(name for row, name in enumerate(names) if index[name] != row)
         raise GraphError(
@@ -100,22 +100,20 @@ def _index(names: Sequence[str], ops: Sequence[str], source: str) -> dict[str, i
             "names must be unique. Was the file written twice, or are two graphs joined?",
             node=twice,
         )
-    for name in names:
-        if not _NAME.fullmatch(name):
-            raise GraphError(
-                f"{source}: {name!r} is not a node name that TensorFlow accepts (letters, digits and _ . / - >, with a "
-                "letter, digit, dot or underscore at the start). Rename the node, or write the file anew.",
-                node=name,
-            )
+    if not all(map(_NAME.fullmatch, names)):
+        name = next(name for name in names if not _NAME.fullmatch(name))
+        raise GraphError(
+            f"{source}: {name!r} is not a node name that TensorFlow accepts (letters, digits and _ . / - >, with a "
+            "letter, digit, dot or underscore at the start). Rename the node, or write the file anew.",
+            node=name,
+        )
     if "" in ops:
         name = names[list(ops).index("")]
         raise GraphError(f"{source}: node {name!r} has no op. Write the file anew with TensorFlow.", node=name)
-    return index
 
 
-def _resolve(
-    names: Sequence[str], inputs: Sequence[Sequence[str]], index: Mapping[str, int], source: str
-) -> EdgeColumns:
+def _resolve(names: Names, inputs: Sequence[Sequence[str]], source: str) -> EdgeColumns:
+    index = names.rows
     in_ptr = np.zeros(len(names) + 1, np.int64)
     np.cumsum([len(row) for row in inputs], out=in_ptr[1:])
     flat = list(chain.from_iterable(inputs))
@@ -211,8 +209,8 @@ def smallest_order_and_back(
     """
     count, src, dst, in_ptr = len(names), edges.src, edges.dst, edges.in_ptr
     control = edges.port == _CONTROL
-    is_next = np.fromiter((op in NEXT_ITERATIONS for op in ops), bool, count)
-    is_merge = np.fromiter((op in MERGES for op in ops), bool, count)
+    is_next = np.fromiter(map(NEXT_ITERATIONS.__contains__, ops), bool, count)
+    is_merge = np.fromiter(map(MERGES.__contains__, ops), bool, count)
     back = is_next[src] & is_merge[dst] & ~control
     order, known = _ordered(count, src, dst, control, in_ptr, back)
     if len(order) < count and closing is not None:
@@ -236,32 +234,10 @@ def _ordered(
     entered[dst[~back & ~control]] = True
     if (src < dst)[~back].all() and not (loops & ~entered).any():
         return np.arange(count), True
-    controls = np.bincount(dst[control], minlength=count)
-    pending = np.where(loops, controls + 1, np.diff(in_ptr)).tolist()
-    return _smallest_order(pending, src[~back], dst[~back], control[~back], loops.tolist()), False
-
-
-def _smallest_order(pending: list[int], src: Ints, dst: Ints, control: Flags, loops: list[bool]) -> list[int]:
-    """The order without the back edges of loops; `loops` marks their Merges."""
-    by_source, first = by_key(src, len(pending))
-    starts, targets = first.tolist(), dst[by_source].tolist()
-    is_control = control[by_source].tolist()
-    entered = [False] * len(pending)  # loop Merges whose one data input is ready
-    ready = [row for row, waits in enumerate(pending) if not waits]
-    order = []
-    while ready:
-        row = heapq.heappop(ready)
-        order.append(row)
-        for edge in range(starts[row], starts[row + 1]):
-            target = targets[edge]
-            if loops[target] and not is_control[edge]:
-                if entered[target]:
-                    continue
-                entered[target] = True
-            pending[target] -= 1
-            if not pending[target]:
-                heapq.heappush(ready, target)
-    return order
+    kept, controls = ~back, np.bincount(dst[control], minlength=count)
+    waits = np.where(loops, controls + 1, np.diff(in_ptr))
+    merging = loops[dst] & ~control
+    return smallest_topological(waits, src[kept], dst[kept], merging[kept] if loops.any() else None), False
 
 
 def _refuse_cycle(

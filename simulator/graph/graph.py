@@ -29,6 +29,15 @@ Shape: TypeAlias = tuple[int, ...]  # -1: that dimension is unknown
 Attrs: TypeAlias = Mapping[str, Proto]  # name -> AttrValue message
 
 
+class Names(tuple[str, ...]):
+    """The names of nodes, whose rows are found once for all graphs that share them."""
+
+    @cached_property
+    def rows(self) -> Mapping[str, int]:
+        """Row of each name, the last one of a name that stands twice."""
+        return dict(zip(self, range(len(self)), strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
     """One entry of a SavedModel or MetaGraph: argument name -> tensor name "node:port"."""
@@ -112,7 +121,7 @@ class Graph(GraphColumns, Drawn):
     @cached_property
     def index(self) -> Mapping[str, int]:
         """Row of each node name."""
-        return {name: row for row, name in enumerate(self.names)}
+        return (self.names if isinstance(self.names, Names) else Names(self.names)).rows
 
     @cached_property
     def alike(self) -> tuple[Ids, Ids]:

@@ -81,7 +81,8 @@ _ASSIGNED = 1  # the input that an assignment hands to its variable
 
 def _copying(graph: Graph) -> list[int]:
     """The reads and assignments of variables of which some op takes or changes rows."""
-    by_rows = [node for node, op in enumerate(graph.ops) if _BY_ROWS.fullmatch(op)]
+    changing = {op for op in set(graph.ops) if _BY_ROWS.fullmatch(op)}
+    by_rows = [node for node, op in enumerate(graph.ops) if op in changing]
     if not by_rows:
         return []
     whole = [node for node, op in enumerate(graph.ops) if op in _WHOLE]

@@ -75,15 +75,19 @@ def gradient_slot(op: str) -> int | None:
     return next((names.index(name) for name in _GRADIENT if name in names), None)
 
 
-def filling_nodes(graph: Graph, runs: Flags) -> list[int]:
-    """The nodes that hand over the gradients of a step which computes none itself.
+def filling_nodes(graph: Graph, rows: Sequence[int]) -> list[int]:
+    """The nodes that hand over the gradients of a step which computes none itself, by the nodes that it is to run.
 
     It takes them from accumulators, or reads variables in which other steps add them up.
     """
-    if np.any(_kinds(graph, _TAKE) & runs):
-        rows: list[int] = np.flatnonzero(_kinds(graph, _FILL) & ~runs).tolist()
-        return rows
-    adds: list[int] = np.flatnonzero(_kinds(graph, _ADD) & ~runs).tolist()
+    taking, adding = _kinds(graph, _TAKE), _kinds(graph, _ADD)
+    if not taking.any() and not adding.any():
+        return []
+    runs = fan_in(graph, rows)
+    if np.any(taking & runs):
+        filling: list[int] = np.flatnonzero(_kinds(graph, _FILL) & ~runs).tolist()
+        return filling
+    adds: list[int] = np.flatnonzero(adding & ~runs).tolist()
     return _adding_examples(graph, runs, adds) if adds else []
 
 
@@ -220,7 +224,7 @@ def waiting(graph: Graph, ends: list[int]) -> dict[tuple[int, ...], list[int]]:
 
 def _kinds(graph: Graph, pattern: re.Pattern[str]) -> Flags:
     chosen = {op for op in set(graph.ops) if pattern.fullmatch(op)}
-    return flags([op in chosen for op in graph.ops])
+    return flags(np.fromiter(map(chosen.__contains__, graph.ops), bool, len(graph)))
 
 
 def _below(graph: Graph, sources: Sources, pattern: re.Pattern[str]) -> Flags:

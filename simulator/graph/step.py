@@ -147,7 +147,7 @@ def _function(graph: Graph, feeds: Sequence[str], ends: list[int]) -> Step | Non
 
 def _training(graph: Graph, feeds: Sequence[str], rows: list[int], rule: str) -> Step:
     """The step that runs these nodes and fills what their gradients are taken from."""
-    filling = filling_nodes(graph, fan_in(graph, rows))
+    filling = filling_nodes(graph, rows)
     also = _cover(graph, filling) if filling else []
     names = [graph.names[row] for row in (*rows, *also)]
     return _step(graph, feeds, names, f"{rule}, and what fills its gradient accumulators" if also else rule)

@@ -62,30 +62,32 @@ def tensor_columns(
     """
     used = np.zeros(len(names), np.int64)
     np.maximum.at(used, edges.src, edges.port + 1)
-    most = limits.CLAIMED.most
+    most, all_most = limits.CLAIMED.most, limits.TENSORS.most
     if len(used) and used.max() > most:
         _refuse_port(names, int(np.argmax(used)), most, edges, source)
     dtypes: list[int] = []
     shapes: list[Shape | None] = []
     counts: list[int] = []
     taken = np.bincount(edges.dst[edges.port >= 0], minlength=len(names)).tolist()  # data inputs
-    asked: dict[tuple[str, int, int], tuple[Types | None, Sequence[Shape | None], Attrs]] = {}
+    asked: dict[tuple[str, int, int], tuple[Types | None, list[Shape | None], Attrs]] = {}
     for row, (op, attr, needed) in enumerate(zip(ops, attrs, used.tolist(), strict=True)):
         key = op, id(attr), taken[row]
-        if key not in asked:  # nodes share their attributes, which are held, so that their identities stay
+        entry = asked.get(key)
+        if entry is None:  # nodes share their attributes, which are held, so that their identities stay
             try:
                 check_inputs(op, attr, taken[row])
-                asked[key] = outputs(op, attr, library), _shapes(attr[SHAPES]) if SHAPES in attr else (), attr
+                types, declared = outputs(op, attr, library), _shapes(attr[SHAPES]) if SHAPES in attr else []
             except GraphError as error:
                 raise GraphError(f"{source}: node {names[row]!r}: {error}", node=names[row]) from None
-        types, declared, _ = asked[key]
+            entry = asked[key] = types, declared if types is None else _fitted(declared, len(types)), attr
+        types, declared, _ = entry
         given = known.get(row, declared)
         if types is None:
             types = (0,) * max(needed, min(len(given), most))
         elif len(types) < needed:
             _refuse_port(names, row, len(types), edges, source)
         dtypes += types
-        if len(dtypes) > limits.TENSORS.most:
+        if len(dtypes) > all_most:
             raise GraphError(
                 f"{source} claims more than {limits.TENSORS.most:,} tensors; no real graph has so many. If this one "
                 f"has, {limits.TENSORS.remedy}."

@@ -5,6 +5,7 @@ Nodes that the cut adds are numbered after those of the graph.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -13,19 +14,21 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import flags, ids, ints, positions, stable_order
+from simulator.columns import Flags, alike, flags, ids, ints, positions, stable_order
 from simulator.graph.attributes import type_value
 from simulator.graph.building import columns, without_duplicates
 from simulator.graph.dtypes import FLOAT
 from simulator.graph.editor import CONTROL
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, TensorProto
+from simulator.graph.ops import Slots, host_memory
 from simulator.graph.tensors import EdgeColumns, TensorColumns
 
 if TYPE_CHECKING:
     from simulator.graph.step import Exchange
 
 Column: TypeAlias = npt.NDArray[np.int64]
+NUMBERED = re.compile("_[SG]?[0-9]+$")  # the end of each name that a cut adds
 FIRST_ID = 3  # edges 0, 1 and 2 join TensorFlow's own source and sink
 LAST = 2**31  # the slot of a control edge: after all data
 Value: TypeAlias = tuple[int, Shape | None, int]  # dtype, shape, bytes
@@ -69,6 +72,21 @@ class CutNodes:
         at = self.first[node] + port
         return self.dtype[at], self.shape[at], self.nbytes[at]
 
+    def host_memory(self, types: Sequence[str], asked: Column) -> HostMemory:
+        """The slots in host memory of the nodes in `asked`, on devices of these types; a node may stand there twice."""
+        graph, device = self.graph, np.array(self.device, np.int64)
+        number = np.concatenate([graph.alike[1], len(graph) + np.arange(len(self) - len(graph))])
+        some = np.flatnonzero(np.bincount(asked, minlength=len(self)))
+        type_of = np.array([types.index(one) for one in types], np.int64)
+        first, row = alike(number[some], type_of[device[some]])
+        kind = np.full(len(self), -1)
+        kind[some] = row
+        slots = [
+            host_memory(self.ops[node], self.attrs[node], types[self.device[node]], graph.library)
+            for node in some[first].tolist()
+        ]
+        return HostMemory(kind, slots)
+
     def extend(
         self, names: list[str], kinds: list[str], attrs: list[Attrs], origin: Column, device: Column, gives: Column
     ) -> None:
@@ -104,6 +122,27 @@ def nodes_of(graph: Graph, device: Sequence[int]) -> CutNodes:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class HostMemory:
+    """The slots of nodes that lie in host memory, asked once for nodes of one op, attributes and type of device."""
+
+    kind: Column  # [nodes] row of `slots`, of those that were asked about
+    slots: Sequence[Slots]
+
+    def inputs(self, node: Column, slot: Column) -> Flags:
+        """Tell which of these inputs do."""
+        return self._lie(0, node, slot)
+
+    def outputs(self, node: Column, port: Column) -> Flags:
+        """Tell which of these outputs do."""
+        return self._lie(1, node, port)
+
+    def _lie(self, side: int, node: Column, slot: Column) -> Flags:
+        width = int(slot.max(initial=0)) + 1  # a file may list slots that its node does not have
+        held = [row * width + one for row, both in enumerate(self.slots) for one in both[side] if 0 <= one < width]
+        return np.isin(self.kind[node] * width + slot, np.array(held, np.int64))
+
+
 def as_graph(nodes: CutNodes, given: CutEdges, rows: Column, requested: Sequence[str]) -> Graph:
     """The graph of these rows of the nodes, in this order, and the edges between them; the rest is as in the graph.
 
@@ -111,16 +150,16 @@ def as_graph(nodes: CutNodes, given: CutEdges, rows: Column, requested: Sequence
     """
     row_of = positions(rows, len(nodes))
     free, kept = _free_names(nodes), rows.tolist()
-    names, ops = [free[row] for row in kept], [nodes.ops[row] for row in kept]
+    names, ops = tuple(map(free.__getitem__, kept)), tuple(map(nodes.ops.__getitem__, kept))
     src, dst = row_of[given.src], row_of[given.dst]
     order = stable_order(dst, given.slot, given.id)
     in_ptr = np.searchsorted(dst[order], np.arange(len(rows) + 1))
     edges = EdgeColumns(src[order], given.port[order], dst[order], in_ptr)
     return replace(
         nodes.graph,
-        names=tuple(names),
-        ops=tuple(ops),
-        attrs=tuple([nodes.attrs[row] for row in kept]),
+        names=names,
+        ops=ops,
+        attrs=tuple(map(nodes.attrs.__getitem__, kept)),
         requested=tuple(requested),
         **vars(columns(names, ops, _tensors(nodes, rows), edges, "the cut graph", flags(given.back[order]))),
         signatures={},
@@ -134,8 +173,9 @@ def as_graph(nodes: CutNodes, given: CutEdges, rows: Column, requested: Sequence
 
 def _free_names(nodes: CutNodes) -> list[str]:
     """The names; an added one that the graph has already gets a further number (TensorFlow does not look)."""
-    taken, free = nodes.graph.index, list(nodes.names)
-    if taken.keys().isdisjoint(free[len(nodes.graph) :]):
+    free = list(nodes.names)
+    taken = {name for name in nodes.graph.names if NUMBERED.search(name)}  # no other can be that of an added one
+    if not taken or taken.isdisjoint(free[len(nodes.graph) :]):
         return free
     for row in range(len(nodes.graph), len(nodes)):
         again = 0
@@ -151,11 +191,10 @@ def _tensors(nodes: CutNodes, rows: Column) -> TensorColumns:
     ptr = np.concatenate([[0], np.cumsum(counts)])
     node = np.repeat(np.arange(len(rows)), counts)
     port = np.arange(len(node)) - ptr[node]
-    taken = (first[rows][node] + port).tolist()
-    dtype, nbytes = ([column[at] for at in taken] for column in (nodes.dtype, nodes.nbytes))
-    return TensorColumns(
-        ids(ptr), ids(node), ids(port), ids(dtype), tuple([nodes.shape[at] for at in taken]), ints(nbytes), ()
-    )
+    taken = first[rows][node] + port
+    dtype, nbytes = (np.array(column, np.int64)[taken] for column in (nodes.dtype, nodes.nbytes))
+    shape = tuple(map(nodes.shape.__getitem__, taken.tolist()))
+    return TensorColumns(ids(ptr), ids(node), ids(port), ids(dtype), shape, ints(nbytes), ())
 
 
 @lru_cache(maxsize=1)

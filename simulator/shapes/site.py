@@ -87,7 +87,7 @@ class Site:
         self.op = self.name = ""
         self.attrs: Attrs = {}
         self.shapes: list[Dims] = []  # of the data inputs
-        self.types: list[int] = []  # DataType of the data inputs
+        self.types: Sequence[int] = ()  # DataType of each tensor of the graph
         self.values: list[Value | None] = []  # of the data inputs; None: not followed
         self.handles: list[Handle | None] = []  # of the data inputs
         self.made: dict[int, Handle] = {}  # output -> what it refers to, left by the rule
@@ -226,7 +226,7 @@ class Site:
 
     def dtype(self, slot: int) -> int:
         """The type of an input, without the mark of a reference; 0 where unknown."""
-        return base(self.types[slot]) if slot < len(self.types) else 0
+        return base(self.types[self.tensors[slot]]) if slot < len(self.tensors) else 0
 
     # ---- making shapes ----------------------------------------------------------------------------------------------
 

@@ -92,9 +92,10 @@ def _unsized(graph: Graph, sizes: Ints, taken: Ids) -> Flags:
     read = np.zeros(len(sizes), bool)
     read[taken[taken >= 0]] = True
     found: npt.NDArray[np.bool_] = read & (sizes < 0)
-    for row in np.flatnonzero(found).tolist():
-        made = (graph.ops[graph.tensor_node[row]], int(graph.tensor_port[row]))
-        found[row] = graph.tensor_dtype[row] % REF != STRING and made not in OPAQUE
+    found &= graph.tensor_dtype % REF != STRING
+    rows = np.flatnonzero(found)
+    made = map(graph.ops.__getitem__, graph.tensor_node[rows].tolist())
+    found[rows] = [one not in OPAQUE for one in zip(made, graph.tensor_port[rows].tolist(), strict=True)]
     return flags(found)
 
 

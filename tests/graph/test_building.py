@@ -1,3 +1,4 @@
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -192,3 +193,9 @@ def test_a_control_input_that_stands_twice_is_one_edge_and_stands_where_it_stood
     graph = custom(("a",), ("b",), ("c", "a", "^b", "^a", "^b", "^a"), ("d", "^b")).built()
     assert [graph.inputs_of(row) for row in range(4)] == [(), (), ("a", "^b", "^a"), ("^b",)]
     assert graph.in_ptr.tolist() == [0, 0, 0, 3, 4]
+
+
+def test_graphs_of_the_same_names_share_their_rows() -> None:
+    graph = build(["a", "b"], ["NoOp", "NoOp"], ["", ""], [[], ["^a"]], [{}, {}])
+    assert graph.index == {"a": 0, "b": 1}
+    assert replace(graph, producer=21).index is graph.index

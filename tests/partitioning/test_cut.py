@@ -16,6 +16,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, GraphDef
 from simulator.graph.step import choose_step
 from simulator.partitioning.cut import partition
+from simulator.partitioning.cut_graph import NUMBERED
 from simulator.partitioning.levels import AUTO, LOCAL, MASTER, flavour_of, levels_of
 from simulator.partitioning.partitions import Partitions, partition_files
 from simulator.partitioning.passes.control_flow import settled
@@ -295,6 +296,17 @@ def test_a_name_that_the_graph_has_already_is_not_used_again() -> None:
 
     assert len(set(pieces.graph.names)) == len(pieces.graph)
     assert listed(pieces)["b"][2] != ("a/_1",)
+
+
+@pytest.mark.parametrize("flavour", [LOCAL, MASTER])
+def test_names_of_added_nodes_end_as_those_that_are_looked_for(flavour: str) -> None:
+    for seed in range(20):
+        graph, devices = random_graph(seed, 3, loops=2)
+        on = apart(3)
+        pieces = partition(graph, assigned(on, devices), on, step=whole(graph), flavour=flavour, legal=False)
+        added = [pieces.graph.names[row] for row in pieces.inserted.nonzero()[0].tolist()]
+        assert added
+        assert all(map(NUMBERED.search, added))
 
 
 def test_one_device_cuts_nothing() -> None:

@@ -104,7 +104,7 @@ class Flow:
 
 def has_control_flow(ops: Ops) -> bool:
     """Something of the step may be dead or run more than once."""
-    return any(kind in SWITCHES or kind in ENTERS for kind in set(ops.kind))
+    return any(kind in SWITCHES or kind in ENTERS for kind in ops.numbered[0])
 
 
 def read_flow(graph: Graph, ops: Ops, edges: Edges) -> Flow:

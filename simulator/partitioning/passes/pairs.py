@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import repeat
 
 import numpy as np
 
@@ -36,7 +36,7 @@ _START = AttrValue(i=0)  # of a Recv that reads a reference
 # attributes of both nodes of a pair, in order
 _BETWEEN = ("tensor_name", "send_device", "recv_device", "send_device_incarnation", "client_terminated", "_src", "_dst")
 _CONSTANT = {"send_device_incarnation": _INCARNATION, "client_terminated": _FALSE}
-_ENDS = {"send_device": ("device", 0), "recv_device": ("device", 1), "_src": ("name", 0), "_dst": ("name", 1)}
+_ENDS = {"_src": 1, "_dst": 2, "send_device": 3, "recv_device": 4}  # the places of texts in `_PairAttrs.pair`
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Pairs:
 
 def edge_ends(nodes: CutNodes, given: CutEdges, cluster: Cluster, level: Level) -> EdgeEnds:
     """Devices, types and memory kinds at both ends of every edge."""
-    device, library = np.array(nodes.device, np.int64), nodes.graph.library
+    device = np.array(nodes.device, np.int64)
     src_device, dst_device = device[given.src], device[given.dst]
     types = tuple(one.type for one in cluster.devices)
     is_cpu = np.array([one == "CPU" for one in types], bool)
@@ -76,16 +76,9 @@ def edge_ends(nodes: CutNodes, given: CutEdges, cluster: Cluster, level: Level) 
     data = given.port != CONTROL
     src_host, dst_host = np.zeros(len(given), bool), np.zeros(len(given), bool)
     rows = np.flatnonzero((away | alone) & data)  # the only edges whose memory kinds matter
-    sources, targets = given.src[rows].tolist(), given.dst[rows].tolist()
-    host: dict[int, ops.Slots] = {}
-    for kind in sorted(set(types)):
-        held = partial(ops.host_memory, device_type=kind, library=library)
-        some = [node for node in {*sources, *targets} if types[nodes.device[node]] == kind]
-        slots = ops.of_each(held, [nodes.ops[node] for node in some], [nodes.attrs[node] for node in some])
-        host.update(zip(some, slots, strict=True))
-    ports, slots = given.port[rows].tolist(), given.slot[rows].tolist()
-    src_host[rows] = [port in host[node][1] for node, port in zip(sources, ports, strict=True)]
-    dst_host[rows] = [slot in host[node][0] for node, slot in zip(targets, slots, strict=True)]
+    held = nodes.host_memory(types, np.concatenate([given.src[rows], given.dst[rows]]))
+    src_host[rows] = held.outputs(given.src[rows], given.port[rows])
+    dst_host[rows] = held.inputs(given.dst[rows], given.slot[rows])
     dtype = np.full(len(given), FLOAT)
     dtype[data] = np.array(nodes.dtype, np.int64)[np.array(nodes.first)[given.src[data]] + given.port[data]]
     return EdgeEnds(
@@ -181,22 +174,24 @@ def _names_and_attrs(
     for row in np.flatnonzero(reference).tolist():
         if _takes_reference(nodes, int(given.dst[edge[row]]), int(given.slot[edge[row]])):
             read[row] = ends.dtype[edge[row]]
-    columns = (given.src, given.port, given.dst, given.id, ends.src_device, ends.dst_device)
-    rows = zip(*(one.tolist() for one in (*(one[edge] for one in columns), sent, read, reference, number)), strict=True)
-    devices, suffix = cluster.device_names, level.suffix
+    suffix, signal = level.suffix, given.port[edge] == CONTROL
+    called, on = nodes.names.__getitem__, cluster.device_names.__getitem__
+    columns = (given.id, given.src, given.dst, ends.src_device, ends.dst_device)
+    number_of, src, dst, here, there = (column[edge].tolist() for column in columns)
+    pairs = list(zip(number_of, map(called, src), map(called, dst), map(on, here), map(on, there), strict=True))
+    sending = map(_PairAttrs, pairs, repeat("T"), sent.tolist(), repeat(False))
+    receiving = map(_PairAttrs, pairs, repeat("tensor_type"), read.tolist(), reference.tolist())
+    each = zip(pairs, sending, receiving, number.tolist(), signal.tolist(), strict=True)
     names: list[str] = []
     attrs: list[Attrs] = []
-    for src, port, dst, of, here, there, kind, got, by_reference, count in rows:
-        name = nodes.names[src]
-        joined, between, stem = (name, nodes.names[dst]), (devices[here], devices[there]), name + suffix
-        sending = _PairAttrs(of, joined, between, "T", kind, False)
-        receiving = _PairAttrs(of, joined, between, "tensor_type", got, by_reference)
-        if port == CONTROL:
-            names += (f"{name}/ctrl{suffix}{count}", *(f"{stem}{count + more}" for more in (1, 2, 3)))
-            attrs += (empty_attrs(), sending, receiving, typed(FLOAT))
+    for pair, sends, receives, count, signals in each:
+        stem = pair[1] + suffix
+        if signals:
+            names += (f"{pair[1]}/ctrl{suffix}{count}", *(f"{stem}{count + more}" for more in (1, 2, 3)))
+            attrs += (empty_attrs(), sends, receives, typed(FLOAT))
         else:
             names += (f"{stem}{count}", f"{stem}{count + 1}")
-            attrs += (sending, receiving)
+            attrs += (sends, receives)
     return names, attrs
 
 
@@ -207,9 +202,7 @@ class _PairAttrs(Mapping[str, Proto]):
     A cut of a large graph has a million of these nodes, each with a name of its own; few are ever written.
     """
 
-    edge: int  # its number
-    names: tuple[str, str]  # of the nodes that the pair joins
-    devices: tuple[str, str]  # of these
+    pair: tuple[int, str, str, str, str]  # number of its edge, the nodes that it joins, their devices
     key: str  # of the type: "T" of a Send, "tensor_type" of a Recv
     dtype: int
     reference: bool  # a Recv whose value is read from a reference
@@ -218,12 +211,11 @@ class _PairAttrs(Mapping[str, Proto]):
         if name == self.key:
             return type_value(self.dtype)
         if name == "tensor_name":
-            return AttrValue(s=f"edge_{self.edge}_{self.names[0]}".encode())
+            return AttrValue(s=f"edge_{self.pair[0]}_{self.pair[1]}".encode())
         if name in _CONSTANT:
             return _CONSTANT[name]
         if name in _ENDS:
-            of, end = _ENDS[name]
-            return text_value((self.devices if of == "device" else self.names)[end])
+            return text_value(self.pair[_ENDS[name]])
         if name == "_start_time" and self.reference:
             return _START
         raise KeyError(name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulator.graph.dtypes import base
 from simulator.shapes.dims import Dims, Value
 from simulator.shapes.site import Handle, Outputs, Site, either_handle
 
@@ -17,9 +16,7 @@ from simulator.shapes.site import Handle, Outputs, Site, either_handle
 def wrapping(site: Site) -> Outputs:
     """OptionalFromValue: a handle of the only value that it wraps."""
     if len(site.shapes) == 1:
-        inside = Handle(
-            "wrapped", held=site.shape(0), value=site.value(0), inner=site.handles[0], dtype=base(site.types[0])
-        )
+        inside = Handle("wrapped", held=site.shape(0), value=site.value(0), inner=site.handles[0], dtype=site.dtype(0))
         site.made[0] = Handle("optional", choices=(inside,))
     return ((),)
 
