@@ -112,13 +112,13 @@ def _temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _short_searches(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Search for a twentieth of the time where nobody says how long. Child processes search as users do, and so do
+    """Search for a hundredth of the time where nobody says how long. Child processes search as users do, and so do
     tests that ask how well something is placed, or what documents show.
     """
     whole = {"golden", "pages", "search"} & {*request.path.parts}
     with ExitStack() as short:
         if not whole:
-            short.enter_context(patch.object(judge, "_DEFAULT", judge._DEFAULT / 20))
+            short.enter_context(patch.object(judge, "_DEFAULT", judge._DEFAULT / 100))
             short.enter_context(patch.object(exact, "WORK", exact.WORK / 20))
         yield
 
