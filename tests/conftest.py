@@ -21,6 +21,7 @@ from hypothesis.internal.constants_ast import Constants
 
 from placement.algorithms import exact
 from placement.search import judge
+from simulator.bounds import prices
 from simulator.oracle import child
 from tests.oracle import forking, staying
 
@@ -112,14 +113,17 @@ def _temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _short_searches(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Search for a twentieth of the time where nobody says how long. Child processes search as users do, and so do
-    tests that ask how well something is placed, or what documents show.
+    """Search for a hundredth of the time where nobody says how long. Child processes search as users do, and so do
+    tests that ask how well something is placed, or what documents show. Tests of what is shown take a bound by fewer
+    rounds: it is as lawful, and a fifth of such a run.
     """
     whole = {"golden", "pages", "search"} & {*request.path.parts}
     with ExitStack() as short:
         if not whole:
-            short.enter_context(patch.object(judge, "_DEFAULT", judge._DEFAULT / 20))
+            short.enter_context(patch.object(judge, "_DEFAULT", judge._DEFAULT / 100))
             short.enter_context(patch.object(exact, "WORK", exact.WORK / 20))
+        if {"oracle", "viz"} & {*request.path.parts}:
+            short.enter_context(patch.object(prices, "_ROUNDS", prices._ROUNDS // 6))
         yield
 
 

@@ -269,13 +269,14 @@ def test_ops_are_priced_by_the_bytes_that_they_move() -> None:
     """On the line between measured sizes, and by the middle of their category where they were not measured."""
     on = load_cluster("1cpu")
     on = replace(on, devices=tuple(replace(device, cores=1) for device in on.devices))
-    given = graph(256)
-    costs = estimate(given, on, made())
+    given, profile = graph(256), made()
+    costs = estimate(given, on, profile)
     assert [SOURCES[row] for row in costs.source.tolist()] == ["profile"] * 3
     size = 2 * 4 * 256**2
     neg, sqrt = costs.run_ns[1:, 0].tolist()
     assert neg == pytest.approx(300 + size / 10, rel=0.25)
     assert sqrt == pytest.approx(2 * (300 + size / 10), rel=0.25)
+    assert estimate(graph(512), on, profile).run_ns[2, 0] == pytest.approx(2 * (300 + 4 * size / 10), rel=0.25)
     assert costs.errors is not None
     assert costs.errors.relative[2, 0] > costs.errors.relative[1, 0]
     assert costs.errors.families[costs.errors.family[2]].startswith("unmeasured")

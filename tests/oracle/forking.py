@@ -37,10 +37,14 @@ _HEAD_BYTES = 2**16  # of a request: the environment, above all
 _PREPARED, _QUIET, _KERAS = "prepared", "quiet", "keras"
 _TEMPLATES = {  # by module, or by module and arguments
     "tests.costs.measured_step": _QUIET,
+    "simulator.oracle.executor_times": _QUIET,
     "simulator.oracle.inference": _QUIET,
     "simulator.oracle.kernel_times": _QUIET,
     "simulator.oracle.machine": _PREPARED,
+    "simulator.oracle.message_times": _QUIET,
     "simulator.oracle.optimizing": _QUIET,
+    "simulator.oracle.placed_steps": _PREPARED,
+    "simulator.oracle.registries": _QUIET,
     "simulator.oracle.rehearsal": _QUIET,
     "simulator.oracle.session": _PREPARED,
     "simulator.oracle.timing": _PREPARED,
@@ -79,6 +83,7 @@ _TEMPLATES = {  # by module, or by module and arguments
     "tests.oracle.training_models": _QUIET,
     "tests.oracle.training_runs": _QUIET,
     "tests.oracle.two_batches": _QUIET,
+    "tests.placement.ports_taken": _PREPARED,
     "tests.placement.two_products": _QUIET,
 }
 _PATH, _ENVIRONMENT = [*sys.path], dict(os.environ)  # before any test changes them

@@ -47,10 +47,12 @@ def test_a_fork_has_tensorflow_already_and_another_path_starts_a_process(monkeyp
 def test_a_template_is_made_as_ever_where_a_test_has_changed_how_children_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    forking.end()
+    monkeypatch.setattr(forking, "_asked", {})  # those that are there stay, for other tests
     monkeypatch.setattr(child, "_START", "import sys; sys.modules['tensorflow'] = None; " + child._START)
     assert told("modules") == ["tensorflow"]
     assert told("remember") == 1
+    assert len(forking.templates()) == 1
+    forking.end()
 
 
 def test_one_fork_knows_nothing_of_another() -> None:

@@ -185,7 +185,7 @@ from simulator.cluster.description import load_cluster
 from placement.algorithms import exact
 from placement.placing import ALGORITHMS, place
 from placement.search import judge
-judge._DEFAULT, exact.WORK = judge._DEFAULT / 20, exact.WORK / 80
+judge._DEFAULT, exact.WORK = judge._DEFAULT / 100, exact.WORK / 80
 draw, rows = random.Random(5), Rows()
 for at in range(100):
     inputs = [f"n{draw.randrange(max(0, at - 9), at)}" for _ in range(2)] if at > 3 else []

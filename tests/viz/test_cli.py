@@ -237,11 +237,12 @@ MACHINES = (
     {"PYTHONHASHSEED": "2", "TZ": "Asia/Kathmandu", "LC_ALL": "C", "OMP_NUM_THREADS": "1"},
     {"PYTHONHASHSEED": "3", "TZ": "America/St_Johns", "LC_ALL": "tr_TR.UTF-8", "PYTHONUTF8": "0", "COLUMNS": "40"},
 )
-TRAINING = ("--training", "async", "--steps", "5", "--disturb", "worker:*=noise:lognormal:0.2", "--seed", "3")
+BUDGET = ("--budget", "50")
+TRAINING = ("--training", "async", "--steps", "5", "--disturb", "worker:*=noise:lognormal:0.2", "--seed", "3", *BUDGET)
 WITHOUT_TENSORFLOW = "import sys; sys.modules['tensorflow'] = None; from viz.entry import main; sys.exit(main())"
 
 
-@pytest.mark.parametrize("options", [("--budget", "50"), TRAINING], ids=["a step", "a training"])
+@pytest.mark.parametrize("options", [BUDGET, TRAINING], ids=["a step", "a training"])
 def test_the_same_bytes_on_any_machine(here: Path, options: Sequence[str]) -> None:
     """Whatever the hash seed, the locale, the time zone, the threads, and with or without TensorFlow."""
 

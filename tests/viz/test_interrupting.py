@@ -19,7 +19,8 @@ from viz.formats import output
 
 ROOT = Path(__file__).parents[2]
 GRAPH = str(ROOT / "examples" / "ps_training.pbtxt")
-TRAINING = ("--cluster", "ps=2,worker=2", "--training", "async")
+SHORT = ("--budget", "50")  # placements, where the search plays no part
+TRAINING = ("--cluster", "ps=2,worker=2", "--training", "async", *SHORT)
 STOPPED = b"simviz: interrupted; nothing was written"
 ENDED = (entry.INTERRUPTED, -signal.SIGINT)  # Python ends by the signal itself where that came within an exec of a text
 SHOWN, HIDDEN = b"\x1b[?25h", b"\x1b[?25l"  # the cursor
@@ -88,9 +89,9 @@ def test_progress_is_one_line_of_a_terminal_and_is_gone_at_the_end(tmp_path: Pat
 @pytest.mark.parametrize("options", [(), ("--quiet",)])
 def test_who_is_no_terminal_or_wants_quiet_is_shown_nothing(options: tuple[str, ...], tmp_path: Path) -> None:
     if options:
-        assert at_terminal(tmp_path, [GRAPH, *options]) == (0, b"", b"")
+        assert at_terminal(tmp_path, [GRAPH, *SHORT, *options]) == (0, b"", b"")
         return
-    command = [sys.executable, "-m", "viz", GRAPH]
+    command = [sys.executable, "-m", "viz", GRAPH, *SHORT]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
     assert done.stderr == b""
     assert b"\x1b" not in done.stdout
@@ -330,7 +331,7 @@ def test_ctrl_c_amid_the_loading_of_any_module_is_a_line(module: str, tmp_path: 
 
 def blown(module: str, folder: Path, before: str = "") -> subprocess.CompletedProcess[bytes]:
     """The command, interrupted when it begins to load a module; `before` is done first."""
-    command = [sys.executable, "-c", f"{BLOW}{before}\n{GO}", module, GRAPH]
+    command = [sys.executable, "-c", f"{BLOW}{before}\n{GO}", module, GRAPH, *SHORT]
     return subprocess.run(command, cwd=folder, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
