@@ -397,6 +397,18 @@ def test_a_row_and_a_number_have_a_price_each() -> None:
         assert took == pytest.approx(each * works[which[1]].moved, rel=0.02)
 
 
+def test_a_bias_for_the_first_axis_has_longer_rows() -> None:
+    """Two ops of equal shapes in one graph: 4 numbers a row, and 16 pixels of a channel."""
+    rows = Rows()
+    rows.add("a", "Placeholder", **typed("Placeholder", (8, 4, 4, 4)))
+    rows.add("b", "Placeholder", **typed("Placeholder", (4,)))
+    for name, form in (("last", b"NHWC"), ("first", b"NCHW")):
+        rows.add(name, "BiasAdd", ["a", "b"], **typed("BiasAdd", (8, 4, 4, 4)), data_format=AttrValue(s=form))
+    given = rows.built()
+    works, which = works_of(given, handed_on(given))
+    assert [works[which[node]].variant for node in (2, 3)] == ["rows of 4", "rows of 16"]
+
+
 def test_a_kernel_that_moved_nothing_prices_no_other() -> None:
     """An Unpack along the first axis hands its rows on. One that copies was priced at 0.8 s for 300 KB by it."""
     handed = KernelTime("Unpack", 1, *both(7000.0), 0, 0)
