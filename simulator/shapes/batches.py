@@ -9,7 +9,7 @@ was compiled for the shapes of its arguments, such as one of JAX, takes no other
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import prod
@@ -110,7 +110,7 @@ def batch_change(
     if not numbers:
         where = some([graph.tensor_name(row) for row in dict.fromkeys(rows)])
         return f"batch {batch} changes nothing: no number of the file gives the {size} examples of {where}"
-    numbers = {**numbers, **_of_shapes(graph, found, origins, numbers), **_alone(graph, found, origins, batch)}
+    numbers = {**_of_shapes(graph, found, origins, numbers), **_alone(graph, found, origins, batch)}
     symbols, counts = _entries(graph, declared, fed, found, origins, batch)
     numbers |= symbols
     changed = counts | {
@@ -230,12 +230,23 @@ def _alone(graph: Graph, found: Inferred, origins: Origins, batch: int) -> dict[
     }
 
 
-def _strided(graph: Graph) -> dict[int, tuple[int, ...]]:
-    """Constant vectors of which sides are taken one by one, as TensorFlow writes `tf.shape(x)[0]` of a known shape."""
-    inputs = data_inputs(graph)
-    taken = {int(graph.tensor_node[inputs[node][0]]) for node, op in enumerate(graph.ops) if op == "StridedSlice"}
-    whole = {node: elements(graph.attrs[node], MAX_RANK) for node in taken if graph.ops[node] == "Const"}
-    return {node: tuple(map(int, sides)) for node, sides in sorted(whole.items()) if sides}
+def _held_shapes(graph: Graph, found: Inferred) -> dict[int, tuple[int, ...]]:
+    """Constants that are the shape of some tensor, which the file does not name: node -> sides.
+
+    TensorFlow writes `tf.shape(x)[0]` of a known shape so. A gradient compares such a shape with one that is unknown,
+    or repeats a single number as often.
+    """
+    inputs, taken = data_inputs(graph), set[int]()
+    for node, op in enumerate(graph.ops):
+        if op == "StridedSlice":
+            taken.update(inputs[node][:1])
+        elif op == "BroadcastGradientArgs":
+            taken.update(inputs[node])
+        elif op == "Tile" and {*(found.shapes[inputs[node][0]] or (0,))} == {1}:
+            taken.update(inputs[node][1:])
+    makers = sorted({int(graph.tensor_node[row]) for row in taken})
+    whole = {node: elements(graph.attrs[node], MAX_RANK) for node in makers if graph.ops[node] == "Const"}
+    return {node: tuple(map(int, sides)) for node, sides in whole.items() if sides}
 
 
 def _as_shaped(
@@ -251,21 +262,28 @@ def _beside(graph: Graph, found: Inferred, origins: Origins, numbers: Mapping[in
     """Sides in constant shapes that hang on the batch and are no multiple of it, as of row splits: to be traced."""
     return {
         side
-        for sides in _strided(graph).values()
+        for sides in _held_shapes(graph, found).values()
         for place, side in enumerate(sides)
         if side > 1 and side % origins.size and _as_shaped(found, origins, sides, place, numbers) is not None
     }
 
 
 def _of_shapes(graph: Graph, found: Inferred, origins: Origins, numbers: Mapping[int, int]) -> dict[int, int]:
-    """The numbers of symbols in constants that are the shape of tensors of the batch, where no equation says more."""
-    shapes, made = _strided(graph), dict[int, int]()
-    for symbol, entry in origins.entries.items():
-        terms = origins.algebra.terms(origins.algebra.resolved(symbol))
-        (term, factor), *others = terms.items()  # such as twice the end of a part of the examples
-        if entry.node in shapes and entry.at == ELEMENT and len(term) == 1 and not others and term[0] not in numbers:
-            number = _as_shaped(found, origins, shapes[entry.node], entry.place, numbers)
-            if number is not None and term[0] in origins.entries and not number % factor:
+    """The numbers of symbols in constants that are the shape of tensors of the batch, where no equation says more.
+
+    Of such a number other tensors are made, whose shapes may be constants, too.
+    """
+    shapes, made = _held_shapes(graph, found), dict(numbers)
+    held = {symbol: entry for symbol, entry in origins.entries.items() if entry.node in shapes and entry.at == ELEMENT}
+    before = -1
+    while before < len(made):
+        before = len(made)
+        for symbol, entry in held.items():
+            (term, factor), *others = origins.algebra.terms(origins.algebra.resolved(symbol)).items()
+            if len(term) != 1 or others or term[0] in made or term[0] not in origins.entries:
+                continue  # it is said, or by more than a multiple, such as twice the end of a part of the examples
+            number = _as_shaped(found, origins, shapes[entry.node], entry.place, made)
+            if number is not None and not number % factor:
                 made[term[0]] = number // factor
     return made
 
