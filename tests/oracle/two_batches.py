@@ -567,13 +567,15 @@ def undone(tf: Any, batch: int) -> None:
 
 
 def hashed(tf: Any, batch: int) -> None:
-    """Wide and deep: a sum over crossed words, of as many rows as they have, beside the output of layers."""
+    """Wide and deep: a sum over crossed words, of as many rows as they have, beside layers of another optimizer."""
     v1 = tf.compat.v1
     words, ages = v1.placeholder(tf.string, [batch]), v1.placeholder(tf.float32, [batch, 1])
     crossed = tf.sparse.cross_hashed([words[:, None], tf.as_string(tf.cast(ages, tf.int32))], 50)
-    wide = tf.nn.embedding_lookup_sparse(_variable(tf, 50, 1), crossed, None, combiner="sum")
-    logits = tf.matmul(ages, _variable(tf, 1, 1)) + wide
-    v1.train.FtrlOptimizer(0.1).minimize(v1.losses.sigmoid_cross_entropy(ages, logits))
+    table, kernel = _variable(tf, 50, 1), _variable(tf, 1, 1)
+    logits = tf.matmul(ages, kernel) + tf.nn.embedding_lookup_sparse(table, crossed, None, combiner="sum")
+    loss = v1.losses.sigmoid_cross_entropy(ages, logits)
+    v1.train.FtrlOptimizer(0.1).minimize(loss, var_list=[table])
+    v1.train.AdagradOptimizer(0.1).minimize(loss, var_list=[kernel])
 
 
 PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
