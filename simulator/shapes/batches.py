@@ -23,6 +23,7 @@ from simulator.graph.const_values import elements, packed
 from simulator.graph.dataflow import data_inputs
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import LOSSES, MERGES, SWITCHES
+from simulator.graph.tensors import MAX_RANK
 from simulator.shapes.dims import SYMBOLS, as_dim, is_open
 from simulator.shapes.origins import ELEMENT, ROWS, SINGLE, FileNumber, Origins
 from simulator.shapes.propagation import COMPILED, DEQUEUES_MANY, EDGE, Inferred, edge_tensors, infer
@@ -95,7 +96,8 @@ def batch_change(
             more = _tie_loops(loops, found, origins) - ends
             bounds = _tie_parts(loops, found, origins)
             numbers, fits = _new_numbers(graph, found, origins, rows, fed, batch)
-            odd = (bounds if fits else bounds | origins.odd(numbers)) - also
+            beside = _beside(graph, found, origins, numbers)
+            odd = (bounds | beside if fits else bounds | beside | origins.odd(numbers)) - also
             if not odd | more:
                 break
             also |= odd
@@ -108,7 +110,7 @@ def batch_change(
     if not numbers:
         where = some([graph.tensor_name(row) for row in dict.fromkeys(rows)])
         return f"batch {batch} changes nothing: no number of the file gives the {size} examples of {where}"
-    numbers = {**numbers, **_alone(graph, found, origins, batch)}
+    numbers = {**_of_shapes(graph, found, origins, numbers), **_alone(graph, found, origins, batch)}
     symbols, counts = _entries(graph, declared, fed, found, origins, batch)
     numbers |= symbols
     changed = counts | {
@@ -226,6 +228,64 @@ def _alone(graph: Graph, found: Inferred, origins: Origins, batch: int) -> dict[
         for symbol, entries in members.items()
         if origins.size > 1 and symbol in origins.entries and all(shapes(entry) for entry in entries)
     }
+
+
+def _held_shapes(graph: Graph, found: Inferred) -> dict[int, tuple[int, ...]]:
+    """Constants that are the shape of some tensor, which the file does not name: node -> sides.
+
+    TensorFlow writes `tf.shape(x)[0]` of a known shape so. A gradient compares such a shape with one that is unknown,
+    or repeats a single number as often.
+    """
+    inputs, taken = data_inputs(graph), set[int]()
+    for node, op in enumerate(graph.ops):
+        if op == "StridedSlice":
+            taken.update(inputs[node][:1])
+        elif op == "BroadcastGradientArgs":
+            taken.update(inputs[node])
+        elif op == "Tile" and {*(found.shapes[inputs[node][0]] or (0,))} == {1}:
+            taken.update(inputs[node][1:])
+    makers = sorted({int(graph.tensor_node[row]) for row in taken})
+    whole = {node: elements(graph.attrs[node], MAX_RANK) for node in makers if graph.ops[node] == "Const"}
+    return {node: tuple(map(int, sides)) for node, sides in whole.items() if sides}
+
+
+def _as_shaped(
+    found: Inferred, origins: Origins, sides: Sequence[int], place: int, numbers: Mapping[int, int]
+) -> int | None:
+    """The new side of all tensors of a shape at an axis; None: they have several, or the batch does not say it."""
+    forms = [form_of(shape[place]) for shape in found.shapes if shape == sides]
+    made = {origins.number(form, numbers) for form in forms if origins.symbols(form) <= numbers.keys()}
+    return made.pop() if len(made) == 1 and sides[place] not in made else None
+
+
+def _beside(graph: Graph, found: Inferred, origins: Origins, numbers: Mapping[int, int]) -> set[int]:
+    """Sides in constant shapes that hang on the batch and are no multiple of it, as of row splits: to be traced."""
+    return {
+        side
+        for sides in _held_shapes(graph, found).values()
+        for place, side in enumerate(sides)
+        if side > 1 and side % origins.size and _as_shaped(found, origins, sides, place, numbers) is not None
+    }
+
+
+def _of_shapes(graph: Graph, found: Inferred, origins: Origins, numbers: Mapping[int, int]) -> dict[int, int]:
+    """The numbers of symbols in constants that are the shape of tensors of the batch, where no equation says more.
+
+    Of such a number other tensors are made, whose shapes may be constants, too.
+    """
+    shapes, made = _held_shapes(graph, found), dict(numbers)
+    held = {symbol: entry for symbol, entry in origins.entries.items() if entry.node in shapes and entry.at == ELEMENT}
+    before = -1
+    while before < len(made):
+        before = len(made)
+        for symbol, entry in held.items():
+            (term, factor), *others = origins.algebra.terms(origins.algebra.resolved(symbol)).items()
+            if len(term) != 1 or others or term[0] in made or term[0] not in origins.entries:
+                continue  # it is said, or by more than a multiple, such as twice the end of a part of the examples
+            number = _as_shaped(found, origins, shapes[entry.node], entry.place, made)
+            if number is not None and not number % factor:
+                made[term[0]] = number // factor
+    return made
 
 
 # ---- loops ----------------------------------------------------------------------------------------------------------

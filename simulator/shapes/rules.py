@@ -52,8 +52,8 @@ _MATH: tuple[Row, ...] = (
      "BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1 Cast Ceil ComplexAbs Conj Cos Cosh Dawsn Digamma Erf "
      "Erfc Erfinv Exp Expint Expm1 Floor FresnelCos FresnelSin Imag Inv Invert IsFinite IsInf IsNan Lgamma Log Log1p "
      "LogicalNot Ndtri Neg Real Reciprocal Rint Round Rsqrt Sigmoid Sign Sin Sinh Spence Sqrt Square Tan Tanh "
-     "PopulationCount Cumsum Cumprod CumulativeLogsumexp ClipByValue Bucketize "
-     "SigmoidGrad TanhGrad InvGrad ReciprocalGrad SqrtGrad RsqrtGrad _UnaryOpsComposition"),
+     "PopulationCount Cumsum Cumprod CumulativeLogsumexp ClipByValue Bucketize _UnaryOpsComposition"),
+    (e.same_for_both, "", "SigmoidGrad TanhGrad InvGrad ReciprocalGrad SqrtGrad RsqrtGrad"),
     (e.broadcast, "",
      "Add AddV2 Sub Mul MulNoNan Div DivNoNan RealDiv FloorDiv TruncateDiv Mod FloorMod TruncateMod Maximum Minimum "
      "Pow SquaredDifference Atan2 Complex Igamma Igammac IgammaGradA Betainc Zeta Polygamma Xdivy Xlogy Xlog1py "
@@ -113,7 +113,7 @@ _ARRAY: tuple[Row, ...] = (
      "FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVars "
      "FakeQuantWithMinMaxVarsPerChannel TensorStridedSliceUpdate InplaceUpdate InplaceAdd InplaceSub Roll Dequantize "
      "Copy CopyHost"),
-    (a.diagonal_set, "", "MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 BatchMatrixSetDiag"),
+    (a.diagonal_set, "2", "MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 BatchMatrixSetDiag"),
     (n.fake_quantised_back, "", "FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannelGradient"),
     (s.zeros_like, "", "ZerosLike"),
     (e.as_all, "", "IdentityN"),
@@ -195,19 +195,21 @@ _NN: tuple[Row, ...] = (
     (n.convolution, "", "Conv2D Conv3D Conv _FusedConv2D _FusedConv3D"),
     (n.depthwise, "", "DepthwiseConv2dNative _FusedDepthwiseConv2dNative"),
     (n.convolution_gradient(4, 0), "0", "Conv2DBackpropInput DepthwiseConv2dNativeBackpropInput"),
-    (n.convolution_gradient(4, 1), "1", "Conv2DBackpropFilter DepthwiseConv2dNativeBackpropFilter"),
+    (e.by_example(n.convolution_gradient(4, 1), 0, 2), "1",
+     "Conv2DBackpropFilter DepthwiseConv2dNativeBackpropFilter"),
     (n.convolution_gradient(5, 0), "0", "Conv3DBackpropInputV2"),
-    (n.convolution_gradient(5, 1), "1", "Conv3DBackpropFilterV2"),
-    (e.same, "", "Conv2DBackpropInputV2 Conv3DBackpropInput Dilation2DBackpropInput"),
-    (e.as_input(1), "", "Conv2DBackpropFilterV2 Conv3DBackpropFilter Dilation2DBackpropFilter"),
+    (e.by_example(n.convolution_gradient(5, 1), 0, 2), "1", "Conv3DBackpropFilterV2"),
+    (e.by_example(e.same, 0, 2), "", "Conv2DBackpropInputV2 Conv3DBackpropInput Dilation2DBackpropInput"),
+    (e.by_example(e.as_input(1), 0, 2), "", "Conv2DBackpropFilterV2 Conv3DBackpropFilter Dilation2DBackpropFilter"),
     (n.dilation, "", "Dilation2D"),
     (n.pooled(4), "", "MaxPool AvgPool MaxPoolWithArgmax"),
     (n.pooled(5), "", "MaxPool3D AvgPool3D"),
     (n.pooled_v2, "1 2", "MaxPoolV2"),
-    (e.gradient_of_rank(4), "", "MaxPoolGrad MaxPoolGradV2"),
-    (e.gradient_of_rank(5), "", "MaxPool3DGrad"),
-    (e.as_input(1), "", "MaxPoolGradGrad MaxPoolGradGradV2 MaxPool3DGradGrad MaxPoolGradGradWithArgmax"),
-    (e.same, "", "MaxPoolGradWithArgmax FractionalMaxPoolGrad"),
+    (e.by_example(e.gradient_of_rank(4), 0, 1), "", "MaxPoolGrad MaxPoolGradV2"),
+    (e.by_example(e.gradient_of_rank(5), 0, 1), "", "MaxPool3DGrad"),
+    (e.by_example(e.as_input(1), 0, 1, 2), "",
+     "MaxPoolGradGrad MaxPoolGradGradV2 MaxPool3DGradGrad MaxPoolGradGradWithArgmax"),
+    (e.by_example(e.same, 0, 1, 2), "", "MaxPoolGradWithArgmax FractionalMaxPoolGrad"),
     (n.mean_pool_gradient, "0", "AvgPoolGrad AvgPool3DGrad FractionalAvgPoolGrad"),
     (n.fractionally_pooled, "", "FractionalMaxPool FractionalAvgPool"),
     (e.of_rank(4), "", "LRN"),
@@ -370,8 +372,8 @@ _IMAGE: tuple[Row, ...] = (
     (i.resized, "1",
      "ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea ResizeNearestNeighborGrad ScaleAndTranslate"),
     (i.resized_with_range, "1", "QuantizedResizeBilinear"),
-    (i.resize_gradient, "", "ResizeBilinearGrad ResizeBicubicGrad"),
-    (e.as_input(1), "", "ScaleAndTranslateGrad"),
+    (e.by_example(i.resize_gradient, 0, 1), "", "ResizeBilinearGrad ResizeBicubicGrad"),
+    (e.by_example(e.as_input(1), 0, 1), "", "ScaleAndTranslateGrad"),
     (i.cropped, "2 3", "CropAndResize"),
     (i.crop_gradients, "3", "CropAndResizeGradImage"),
     (i.crop_gradients, "", "CropAndResizeGradBoxes"),

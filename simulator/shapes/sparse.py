@@ -59,7 +59,8 @@ def sparse_placeholders(graph: Graph, declared: Sequence[Shape | None]) -> list[
         return []
     part_of: dict[int, int] = {}
     found = []
-    beside = (one for one in _beside(edge) if _as_made(graph, one))
+    reshaped = {tuple(row[:2]) for row, op in zip(data_inputs(graph), graph.ops, strict=True) if op == "SparseReshape"}
+    beside = (one for one in _beside(edge) if _as_made(graph, one) or (one.indices, one.shape) in reshaped)
     for one in (*_named(graph, edge), *beside, *_read(graph, edge)):
         parts = {row: part for part, row in enumerate(one) if row >= 0}
         new = not part_of.keys() >= parts.keys()

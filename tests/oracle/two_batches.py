@@ -532,6 +532,52 @@ def judged(tf: Any, batch: int) -> None:
     tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(loss)
 
 
+def shaped(tf: Any, batch: int) -> None:
+    """Numbers of examples that a script takes from shapes: a grid, drawn places, a shuffle in parts, ragged rows."""
+    v1 = tf.compat.v1
+    x, ids = v1.placeholder(tf.float32, [batch, 10, 4]), v1.placeholder(tf.int32, [batch, 11])
+    lengths = v1.placeholder(tf.int32, [batch])
+    count = tf.shape(x)[0]
+    grid = tf.meshgrid(tf.range(count), tf.range(3), indexing="ij")[0]
+    places = tf.random.uniform([count], 0, 10, tf.int32)
+    picked = tf.gather_nd(x, tf.stack([tf.range(count), places], 1))
+    rows = tf.gather(_variable(tf, 30, 5), tf.RaggedTensor.from_tensor(ids, lengths=lengths))
+    shuffled = tf.gather(picked, tf.random.shuffle(tf.range(tf.shape(picked)[0])))
+    parts = [tf.matmul(part, _variable(tf, 4, CLASSES)) for part in (shuffled[: batch // 2], shuffled[batch // 2 :])]
+    loss = tf.reduce_mean(tf.reduce_sum(rows, 1)) + tf.reduce_mean(parts[0] * parts[1])
+    loss += tf.reduce_mean(tf.cast(grid, tf.float32))
+    v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+
+def undone(tf: Any, batch: int) -> None:
+    """Gradients that only a forward input ties to the examples: pools, filters of channels, diagonals, jacobians."""
+    x = tf.compat.v1.placeholder(tf.float32, [batch, 12, 12, 3])
+    kernel = _variable(tf, 3, 3, 3, 2)
+    by_channel = tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "SAME")
+    largest = tf.nn.max_pool_with_argmax(by_channel, 2, 2, "SAME")[0]
+    drawn = tf.nn.fractional_max_pool(by_channel, [1.0, 1.5, 1.5, 1.0], seed=1)[0]
+    flat = tf.reshape(largest, [batch, -1])
+    alike = tf.linalg.set_diag(tf.matmul(flat, flat, transpose_b=True), tf.fill([batch], -1e9))
+    sums = [tf.reduce_mean(by_channel), tf.reduce_mean(largest), tf.reduce_mean(drawn), tf.reduce_mean(tf.exp(alike))]
+    tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(tf.add_n(sums))
+    with tf.GradientTape() as tape:
+        tape.watch(flat)
+        found = tf.tanh(tf.matmul(flat, _variable(tf, 216, 5)))
+    tape.batch_jacobian(found, flat)
+
+
+def hashed(tf: Any, batch: int) -> None:
+    """Wide and deep: a sum over crossed words, of as many rows as they have, beside layers of another optimizer."""
+    v1 = tf.compat.v1
+    words, ages = v1.placeholder(tf.string, [batch]), v1.placeholder(tf.float32, [batch, 1])
+    crossed = tf.sparse.cross_hashed([words[:, None], tf.as_string(tf.cast(ages, tf.int32))], 50)
+    table, kernel = _variable(tf, 50, 1), _variable(tf, 1, 1)
+    logits = tf.matmul(ages, kernel) + tf.nn.embedding_lookup_sparse(table, crossed, None, combiner="sum")
+    loss = v1.losses.sigmoid_cross_entropy(ages, logits)
+    v1.train.FtrlOptimizer(0.1).minimize(loss, var_list=[table])
+    v1.train.AdagradOptimizer(0.1).minimize(loss, var_list=[kernel])
+
+
 PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     "convolving": _of_keras(convolving, (16, 16, 3)),
     "recurrent": _of_keras(recurrent, (5, 3)),
@@ -544,7 +590,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         for program in (
             conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative, smoothness,
             twice, ordered, wide, recommending, transcribing, neighbours, by_hand, beyond, towers,
-            scattering, cropping, partly_open, contrastive, crossing, judged, beside,
+            scattering, cropping, partly_open, contrastive, crossing, judged, beside, shaped, undone, hashed,
         )
     },
     **{

@@ -540,14 +540,24 @@ def test_what_a_branch_reads_of_a_captured_variable_keeps_its_shape_with_another
     assert (shape(graph, "x"), shape(graph, "read"), shape(graph, "end")) == ((7, 3), (8,), (8,))
 
 
-@pytest.mark.parametrize(("side", "named"), [(0, "; loops that end at 32 still do: bound"), (1, "")])
-def test_a_loop_to_a_side_of_a_constant_shape_is_named_under_another_batch(side: int, named: str) -> None:
+@pytest.mark.parametrize(
+    ("sides", "taken", "said"),
+    [
+        ((32, 17), 0, ", and in 1 constant"),
+        ((32, 17), 1, ", and in 1 constant"),
+        ((32, 18), 0, "; loops that end at 32 still do: bound"),
+        ((32, 18), 1, ""),
+    ],
+)
+def test_a_loop_follows_a_side_of_the_shape_of_the_examples_and_is_named_with_another(
+    sides: tuple[int, int], taken: int, said: str
+) -> None:
     """A script shuffles `tf.range(tf.shape(x)[0])`, and takes a part of it in each turn of a loop."""
     made = begun()
     made.add("images", "Placeholder", dtype=type_attr(), shape=shape_attr(32, 17), _output_shapes=shapes_attr((32, 17)))
     made.add("w", "Placeholder", dtype=type_attr(), shape=shape_attr(17, 3), _output_shapes=shapes_attr((17, 3)))
     made.add("product", "MatMul", ["images", "w"], T=type_attr())
-    constants = {"shape": (32, 17), "from": (side,), "to": (side + 1,), "by": (1,)}
+    constants = {"shape": sides, "from": (taken,), "to": (taken + 1,), "by": (1,)}
     for name, values in constants.items():
         made.add(name, "Const", dtype=type_attr(INT32), value=vector(*values))
     picked = {"T": type_attr(INT32), "Index": type_attr(INT32), "shrink_axis_mask": AttrValue(i=1)}
@@ -557,7 +567,7 @@ def test_a_loop_to_a_side_of_a_constant_shape_is_named_under_another_batch(side:
     made.inputs[made.names.index("loop/bound/Enter")] = ["bound"]
     notes = with_shapes(made.built(producer=1882), batch=16).notes
     assert [note for note in notes if note.startswith("batch")] == [
-        f"batch 16 takes the place of 32 in the file's first dimension of images:0{named}"
+        f"batch 16 takes the place of 32 in the file's first dimension of images:0{said}"
     ]
 
 

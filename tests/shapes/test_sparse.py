@@ -29,6 +29,14 @@ def fed(placeholders: Placeholders, *, above: str = "", products: Sequence[str] 
     return made
 
 
+def reshaped(placeholders: Placeholders, indices: str, shape: str) -> Rows:
+    """As `safe_embedding_lookup_sparse` begins."""
+    made = fed(placeholders)
+    made.add("to", "Placeholder", dtype=type_attr(INT64), shape=shape_attr(2))
+    made.add("reshaped", "SparseReshape", [indices, shape, "to"])
+    return made
+
+
 def found(made: Rows) -> list[tuple[str, ...]]:
     graph = made.built()
     declared = [shape_of(attrs["shape"].shape) if "shape" in attrs else None for attrs in graph.attrs]
@@ -45,6 +53,8 @@ def found(made: Rows) -> list[tuple[str, ...]]:
         (fed(OPEN, above="a/"), ("a/indices", "a/values", "a/shape")),
         (fed([SPEC[1], SPEC[2], SPEC[0]], products=["x", "x_1", "x_2"]), ("x", "x_1", "x_2")),  # by who reads them
         (fed(OPEN), None),  # ids, ratings and histories may look like this
+        (reshaped(OPEN, "indices", "shape"), ("indices", "values", "shape")),
+        (reshaped(OPEN, "indices", "values"), None),
         (fed([SPEC[1], SPEC[2], SPEC[0]]), None),
         (fed([SPEC[0], SPEC[1], ("x_2", INT64, (3,))]), None),  # of another rank
         (fed([SPEC[0], SPEC[1], ("x_2", 3, (2,))]), None),  # of another type

@@ -8,6 +8,7 @@ from simulator.graph.tensors import HANDLE_SHAPES, MAX_RANK
 from simulator.shapes.dims import SYMBOLS, Dims, as_dim
 from simulator.shapes.formulas.saved import part_of_variable
 from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, written
+from simulator.shapes.traced import Traced
 
 
 def const(site: Site) -> Outputs:
@@ -93,6 +94,8 @@ def reshape(site: Site) -> Outputs:
             _laid_alike(site, given, tuple([side for at, side in enumerate(wanted) if at not in open_at]))
         if left is not None:
             site.equate(algebra.times(left, rest), total)
+            if open_at[0] == len(wanted) - 1 and given[-1:] == (left,) and isinstance(rest, Traced):
+                site.equate(rest, algebra.product(given[:-1]))  # the last axis stays, and the leading ones part
             return ((*wanted[: open_at[0]], left, *wanted[open_at[0] + 1 :]),)
         if total >= 0 and rest >= 0:
             raise ShapeError(f"{written(given)} with {total} elements cannot be reshaped to {written(_asked(value))}")
@@ -426,11 +429,13 @@ def _diagonals(site: Site) -> tuple[int, int] | None:
 
 
 def diagonal_set(site: Site) -> Outputs:
-    """MatrixSetDiag: the matrices, of which there are as many as diagonals."""
+    """MatrixSetDiag: the matrices, of which there are as many as diagonals. The main diagonal is their shorter side."""
     shape, diagonals = site.shape(0), site.shape(1)
     if shape is not None and diagonals is not None:
         lead = min(len(shape) - 2, len(diagonals))
         site.equate_all(shape[:lead], diagonals[:lead])
+        if len(diagonals) == len(shape) - 1 and site.wholes(2) in ((0,), None):
+            site.equate_all((min(shape[-2:]),), diagonals[-1:])
     return (shape,)
 
 

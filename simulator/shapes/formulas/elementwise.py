@@ -11,6 +11,12 @@ def same(site: Site) -> Outputs:
     return (site.shape(0),)
 
 
+def same_for_both(site: Site) -> Outputs:
+    """The shape of the first input; the kernel asks for as many elements in the second, which no inference does."""
+    site.equate_all(site.shape(0), site.shape(1))
+    return (site.shape(0),)
+
+
 def as_input(slot: int) -> Rule:
     """The shape of that input."""
     return lambda site: (site.shape(slot),)
@@ -189,6 +195,18 @@ def switched(site: Site) -> Outputs:
     """Switch: the first input, whichever way a scalar sends it."""
     site.input_of_rank(1, 0)
     return [site.shape(0)] * site.outputs
+
+
+def by_example(rule: Rule, *slots: int) -> Rule:
+    """The rule of an op that takes as many examples by each of these inputs: their first sides are one number."""
+
+    def tied(site: Site) -> Outputs:
+        first, *others = [site.shape(slot) for slot in slots]
+        for shape in others:
+            site.equate_all((first or ())[:1], (shape or ())[:1])
+        return rule(site)
+
+    return tied
 
 
 def agreeing(rule: Rule, *sides: tuple[tuple[int, int], tuple[int, int]]) -> Rule:

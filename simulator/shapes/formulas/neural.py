@@ -169,7 +169,10 @@ def fractionally_pooled(site: Site) -> Outputs:
     ratios = site.attrs["pooling_ratio"].list.f if "pooling_ratio" in site.attrs else ()
     if len(ratios) != 4:
         raise ShapeError(f"pooling_ratio has {len(ratios)} elements, not 4")
-    made = [int(side / ratio) if side >= 0 else site.fresh() for side, ratio in zip(shape, ratios, strict=True)]
+    made = [
+        side if ratio == 1 else int(side / ratio) if side >= 0 else site.fresh()
+        for side, ratio in zip(shape, ratios, strict=True)
+    ]
     return (tuple(made), (site.algebra.plus(made[1], 1),), (site.algebra.plus(made[2], 1),))
 
 
