@@ -126,23 +126,14 @@ class Times:
         curves = self._by_rule.get(category) or [one for found in self._by_rule.values() for one in found]
         if not curves:
             return 1.0, GUESS, "guessed"
-        known = self._middles.get((category, work.moved))
-        if known is None:
-            logs = np.sort([log(curve.price(work.moved)[0]) for curve in curves])
-            middle = float(np.median(logs))
-            known = middle, float(np.quantile(np.abs(logs - middle), SHARE))
-            self._middles[category, work.moved] = known
-        middle, off = known
+        logs = np.sort([log(curve.price(work.moved)[0]) for curve in curves])
+        middle = float(np.median(logs))
+        off = float(np.quantile(np.abs(logs - middle), SHARE))
         ns = exp(middle)
         if work.flops and self._products and work.rule.on_matrix_units:
             per_flop = min(surface.middle for surface in self._products.values())
             ns, off = max(ns, work.flops * per_flop), max(off, log(GUESS))
         return ns, max(_FLOOR, exp(off) - 1), f"unmeasured {category}"
-
-    @cached_property
-    def _middles(self) -> dict[tuple[str, int], tuple[float, float]]:
-        """By category and bytes: the logarithm that is in the middle, and what others are off by."""
-        return {}
 
     @cached_property
     def _by_rule(self) -> Mapping[str, list[Curve]]:
