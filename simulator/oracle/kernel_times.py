@@ -34,8 +34,9 @@ TICK_NS = 1000.0  # of a clock
 WARM_UP = 2  # runs before these: a session's first ones choose and allocate
 _VALUES = (0.1, 2.0)  # of numbers, by chance: what a kernel takes may hang on them
 _APART = 7919  # numbers between the first ones of an op's inputs
-WARM_BYTES, WARM_MOST = 2**20, 150  # of the inputs of a kernel that is also timed warm; runs that count, of ticks
-_GROUP_BYTES, _GROUP = 2**19, 24  # of all inputs of a step whose kernels are warm; its cases, at most
+WARM_BYTES = 2**20  # of the inputs, or the output, of a kernel that is also timed warm: its code stays, too
+WARM_MOST = 150  # runs of it that count, of ticks
+_GROUP_BYTES, _GROUP = 2**19, 24  # of all kernels of a step in which they are warm; its cases, at most
 
 
 def answer(question: bytes) -> bytes:
@@ -76,23 +77,24 @@ def _timed(asked: Sequence[KernelCase], cores: int, *, warm: bool) -> tuple[list
 
 def _measured(tf: Any, asked: Sequence[KernelCase], cores: int, *, warm: bool) -> list[list[float | None]]:
     """Nanoseconds, the spread and, if asked for, the warm time of each case: all in one step, then few at a time."""
-    columns, clocks = _clocked(tf, asked, cores, MOST)
+    columns, clocks, made = _clocked(tf, asked, cores, MOST)
     clock_ns = statistics.mean(_shorter_half(column)[0] for column in clocks)
     found: list[list[float | None]] = [[*_typical(column, clock_ns), None] for column in columns]
-    for rows in _groups(asked) if warm else ():
-        columns, clocks = _clocked(tf, [asked[row] for row in rows], cores, WARM_MOST)
+    sizes = [max(_bytes(case), nbytes) for case, nbytes in zip(asked, made, strict=True)]
+    for rows in _groups(sizes) if warm else ():
+        columns, clocks, _ = _clocked(tf, [asked[row] for row in rows], cores, WARM_MOST)
         clock_ns = statistics.mean(map(_mostly, clocks))
         for row, column in zip(rows, columns, strict=True):
             found[row][2] = max(1.0, _mostly(column) - clock_ns)
     return found
 
 
-def _groups(asked: Sequence[KernelCase]) -> list[list[int]]:
+def _groups(sizes: Sequence[int]) -> list[list[int]]:
     """Rows of small cases, by size, in groups whose tensors stay in a core's cache together."""
     found: list[list[int]] = []
     held = 0
-    for row in sorted(range(len(asked)), key=lambda row: (_bytes(asked[row]), row)):
-        nbytes = _bytes(asked[row])
+    for row in sorted(range(len(sizes)), key=lambda row: (sizes[row], row)):
+        nbytes = sizes[row]
         if nbytes > WARM_BYTES:
             break
         if not found or held + nbytes > _GROUP_BYTES or len(found[-1]) == _GROUP:
@@ -110,8 +112,8 @@ def _bytes(case: KernelCase) -> int:
 
 def _clocked(
     tf: Any, asked: Sequence[KernelCase], cores: int, most: int
-) -> tuple[list[list[float]], list[list[float]]]:
-    """The nanoseconds of each case, and those of two clocks in a row behind it, in each step."""
+) -> tuple[list[list[float]], list[list[float]], list[int]]:
+    """The nanoseconds of each case, those of two clocks in a row behind it, in each step; and bytes of each output."""
     v1 = tf.compat.v1
     with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
         drawn = _Drawn(tf, asked)
@@ -119,12 +121,15 @@ def _clocked(
         first = [one for started, _ in given for one in started]
         with tf.control_dependencies([one for _, inputs in given for one in inputs if one.dtype != tf.resource]):
             last = tf.no_op()
-        clocks, outputs = [], []
+        clocks: list[Any] = []
+        outputs: list[Any] = []
+        made_bytes: list[int] = []
         for case, (_, inputs) in zip(asked, given, strict=True):
             copies, last = _copied(tf, case, inputs, last)
             before, last = _after(tf, last, tf.timestamp)
             made, last = _after(tf, last, partial(case.make, tf.raw_ops, *copies, **case.values))
             outputs += [made] if hasattr(made, "op") else []
+            made_bytes.append(4 * (made.shape.num_elements() or 0) if hasattr(made, "op") else 0)
             after, last = _after(tf, last, tf.timestamp)
             again, last = _after(tf, last, tf.timestamp)
             clocks += [before, after, again]
@@ -135,7 +140,7 @@ def _clocked(
         session.run(first)
         runs = _runs(session.make_callable(end), most)
     took = [[1e9 * (run[at + 1] - run[at]) for run in runs] for at in range(len(clocks) - 1)]
-    return took[0::3], took[1::3]
+    return took[0::3], took[1::3], made_bytes
 
 
 def _after(tf: Any, last: Any, make: Callable[[], Any]) -> tuple[Any, Any]:

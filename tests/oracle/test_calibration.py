@@ -208,13 +208,25 @@ def test_a_kernel_that_does_not_run_leaves_the_times_of_the_others(monkeypatch: 
 
 def test_small_kernels_are_timed_warm_in_steps_that_stay_in_the_cache() -> None:
     """Each small one is in one group; a group holds few of them, and few bytes."""
-    every = [case for known in cases().values() for case in known]
-    groups = kernel_times._groups(every)
-    small = [row for row, case in enumerate(every) if kernel_times._bytes(case) <= kernel_times.WARM_BYTES]
+    sizes = [kernel_times._bytes(case) for known in cases().values() for case in known]
+    groups = kernel_times._groups(sizes)
+    small = [row for row, nbytes in enumerate(sizes) if nbytes <= kernel_times.WARM_BYTES]
     assert sorted(row for group in groups for row in group) == small
     for group in groups:
-        held = sum(kernel_times._bytes(every[row]) for row in group)
+        held = sum(sizes[row] for row in group)
         assert len(group) == 1 or (held <= 2**19 and len(group) <= 24)
+
+
+def test_a_kernel_that_makes_much_of_few_numbers_is_not_timed_warm() -> None:
+    """It would push the others of its group out of the cache. These had warm times of microseconds."""
+    first = {case.op: row for row, case in reversed([*enumerate(cases()["memory"])]) if case.op in ("Fill", "Relu")}
+    last = {case.op: row for row, case in enumerate(cases()["memory"]) if case.op == "Fill"}
+    asked = [("memory", first["Fill"]), ("memory", last["Fill"]), ("memory", first["Relu"])]
+    question = child.pack({"ask": "time", "cases": asked, "cores": 1, "warm": True, "graph": False})
+    with child.conversation("simulator.oracle.kernel_times") as ask:
+        ask(child.pack({"ask": "begin", "cores": sorted(os.sched_getaffinity(0))[:1]}), 120)
+        told, _ = child.unpack(ask(question, 120))
+    assert [warm is None for _, _, warm in told["times"]] == [False, True, False]
 
 
 def test_a_core_has_a_cache_of_some_size() -> None:
