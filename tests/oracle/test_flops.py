@@ -32,6 +32,7 @@ OTHER_BYTES = {
     "OneHot": "the indices are negligible beside what is written",
     "Assign": "the variable is not read, only written",
     "AssignAddVariableOp": "the variable is read and written",
+    "AssignVariableOp": "the variable takes the buffer of its value",
     "ResourceApplyGradientDescent": "the variable is read and written",
 }
 
