@@ -124,8 +124,12 @@ _ON_LAST_AXIS = frozenset(
 )
 
 
+_CHOOSING = frozenset(("ArgMax", "TopKV2"))  # some numbers of a row, which the output does not show
+
+
 def _last_axis(instance: ShapedOp) -> int:
-    shape = next((shape for shape in (*instance.outputs, *instance.inputs) if shape and len(shape) > 1), None)
+    tensors = (*instance.inputs, *(() if instance.op in _CHOOSING else instance.outputs))
+    shape = next((shape for shape in tensors[::-1] if shape and len(shape) > 1), None)
     return max(1, shape[-1]) if shape else 0
 
 
