@@ -201,11 +201,12 @@ def _transposed(instance: ShapedOp) -> int:
 
 
 def _of_indices(instance: ShapedOp) -> int:
-    """The numbers that an index stands for."""
+    """The numbers that an index stands for; single ones are summed as quickly as long rows."""
     data, indices = instance.inputs[0] or (), instance.inputs[1] or ()
     if instance.op == "GatherNd":
         return prod(instance.outputs[0] or ()) // max(1, prod(indices[:-1]))
-    return prod(data) // max(1, prod(indices))
+    row = prod(data) // max(1, prod(indices))
+    return row if row > 1 else 0
 
 
 def _repeated_rows(instance: ShapedOp) -> int:

@@ -316,7 +316,6 @@ def _narrow(size: int) -> Iterator[KernelCase]:
     yield from _sorting(rows)
     yield from _images(size, _NARROW)
     yield KernelCase("Transpose", lambda raw, x: raw.Transpose(x=x, perm=[1, 0]), (rows,))
-    yield KernelCase("UnsortedSegmentSum", _summed_by(size), ((size,), (size,)), below=size)
 
 
 _DRAWING = ("RandomUniform", "RandomStandardNormal", "TruncatedNormal")
@@ -328,7 +327,8 @@ def _arrays(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
     for op in _DRAWING if size < SIZES[-1] else ():  # the last would take longer than all others
         yield KernelCase(op, lambda raw, op=op: getattr(raw, op)(shape=[size], dtype="float32"))
     yield from _in_rows(rows)
-    yield KernelCase("Transpose", lambda raw, x: raw.Transpose(x=x, perm=[1, 0]), (rows,))
+    matrices = (max(1, size // 4096), 32, min(128, size // 32))
+    yield KernelCase("Transpose", lambda raw, x: raw.Transpose(x=x, perm=[0, 2, 1]), (matrices,))
     yield KernelCase("Transpose", lambda raw, x: raw.Transpose(x=x, perm=[0, 2, 1, 3]), ((4, side, 4, _WIDTH // 4),))
     yield KernelCase("Fill", lambda raw, x, n=size: raw.Fill(dims=[n], value=x), ((),))
     yield KernelCase("Cumsum", lambda raw, x: raw.Cumsum(x=x, axis=1), (rows,))
@@ -359,11 +359,12 @@ def _in_rows(rows: tuple[int, int]) -> Iterator[KernelCase]:
     yield KernelCase(
         "GatherNd", lambda raw, x, ids: raw.GatherNd(params=x, indices=ids), (rows, (count // 2, 1)), below=count
     )
-    yield KernelCase("UnsortedSegmentSum", _summed_by(count), (rows, (count,)), below=count)
-
-
-def _summed_by(count: int) -> Make:
-    return lambda raw, x, ids: raw.UnsortedSegmentSum(data=x, segment_ids=ids, num_segments=count)
+    yield KernelCase(
+        "UnsortedSegmentSum",
+        lambda raw, x, ids: raw.UnsortedSegmentSum(data=x, segment_ids=ids, num_segments=count),
+        (rows, (count,)),
+        below=count,
+    )
 
 
 def _numbers() -> Iterator[KernelCase]:
