@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 
 from simulator.costs.formulas.contraction import Contraction
-from simulator.costs.formulas.shaped_op import ShapedOp, flag
+from simulator.costs.formulas.shaped_op import ShapedOp, at, flag
 from simulator.costs.kernels import over_batch
 from simulator.costs.rules import ELEMENTWISE, Rule
 from simulator.graph.graph import Shape
@@ -202,7 +202,7 @@ def _transposed(instance: ShapedOp) -> int:
 
 def _of_indices(instance: ShapedOp) -> int:
     """The numbers that an index stands for; single ones are summed as quickly as long rows."""
-    data, indices = instance.inputs[0] or (), instance.inputs[1] or ()
+    data, indices = instance.inputs[0] or (), at(instance.inputs, 1) or ()
     if instance.op == "GatherNd":
         return prod(instance.outputs[0] or ()) // max(1, prod(indices[:-1]))
     row = prod(data) // max(1, prod(indices))
