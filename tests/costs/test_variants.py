@@ -1,6 +1,6 @@
 """Variants of kernels of any shapes, also of those that no kernel takes: a file may say anything."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.costs.formulas.shaped_op import ShapedOp
@@ -14,6 +14,7 @@ ROWS = """
 """
 
 
+@settings(max_examples=1000)  # each takes microseconds
 @given(st.sampled_from(ROWS.split()), st.lists(SHAPES, max_size=4), st.lists(SHAPES, max_size=3))
 def test_any_shapes_have_a_variant(
     op: str, taken: list[tuple[int, ...] | None], made: list[tuple[int, ...] | None]
