@@ -9,7 +9,7 @@ A graph of thousands of nodes has some hundred different ones. Each of these is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,10 +38,6 @@ from simulator.graph.handing_on import COPIED, NONE, handed_on
 from simulator.graph.ops import Slots
 from simulator.graph.step import Step
 from simulator.graph.tensors import MAX_RANK
-
-_COMPARED = tuple(one.name for one in fields(ShapedOp) if one.name != "attrs")
-_MOST_WORKS = 2**14  # some ten megabytes
-_WORKS: dict[object, OpWork] = {}  # of ops that were priced before: a row of --what-if prices the same graph again
 
 
 def estimate(
@@ -196,23 +192,9 @@ def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
                 layout,
                 leaps,
             )
-            works.append(_work_of(_rule(op, how[node]), instance, read))
+            works.append(work_of(_rule(op, how[node]), instance))
         which.append(row)
     return works, np.array(which, np.int64)
-
-
-def _work_of(priced_by: Rule, instance: ShapedOp, read: tuple[bytes | None, ...]) -> OpWork:
-    """The work of an op, computed once for all graphs; `read` are the attributes that it depends on.
-
-    The attributes themselves are not kept: one of them holds the memory of a whole graph.
-    """
-    key = (priced_by, read, *(getattr(instance, name) for name in _COMPARED))
-    found = _WORKS.get(key)
-    if found is None:
-        if len(_WORKS) >= _MOST_WORKS:
-            _WORKS.clear()
-        found = _WORKS[key] = work_of(priced_by, instance)
-    return found
 
 
 def _leaps(graph: Graph, taken: Sequence[int]) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from google.protobuf import text_format
@@ -28,7 +27,6 @@ _TYPES = {name: number for number, name in NAMES.items()}
 # messages are nested hundreds of times.
 _REFUSALS = (text_format.ParseError, ValueError, TypeError, RecursionError)
 MAX_REASON = 300  # characters of text_format's sentence, which may quote a whole line
-_SHORT = 512  # characters of an attribute that is kept for the next graph
 _CUT = "\nnode {\n"
 _END = "\n}"
 _NODE = re.compile(r"\bnode\b")
@@ -141,7 +139,7 @@ def _read_attrs(written: Sequence[str], memo: dict[str, tuple[str, Proto]]) -> A
     for text in written:
         entry = memo.get(text)
         if entry is None:
-            entry = _read_short(text) if len(text) <= _SHORT else _read_attr(text)
+            entry = _read_attr(text)
             if entry is None:
                 return None
             memo[text] = entry
@@ -174,9 +172,6 @@ def _read_attr(text: str) -> tuple[str, Proto] | None:
         return None
     ((name, value),) = node.attr.items()
     return name, value
-
-
-_read_short = lru_cache(maxsize=4096)(_read_attr)  # shapes, above all, which graph after graph has
 
 
 def parse(text: str, message: Proto, source: str, first_line: int) -> Proto:

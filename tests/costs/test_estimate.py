@@ -10,8 +10,8 @@ from simulator.cluster.cluster import Cluster, Device
 from simulator.cluster.peaks import NO_PEAKS, Peaks, peak
 from simulator.costs.estimate import estimate
 from simulator.costs.formulas.shaped_op import ShapedOp
-from simulator.costs.roofline import EXECUTOR_NS, MAX_COUNT, OpWork, number_format, real_operations, work_of
-from simulator.costs.rules import FALLBACK_RULE, Rule, rule
+from simulator.costs.roofline import EXECUTOR_NS, MAX_COUNT, number_format, real_operations
+from simulator.costs.rules import FALLBACK_RULE, rule
 from simulator.costs.table import FALLBACK, MAX_OP_NS
 from simulator.errors import ClusterError
 from simulator.graph import ops
@@ -62,28 +62,6 @@ def test_a_sum_is_bound_by_memory() -> None:
     made.add("a", "Placeholder", **typed("Placeholder", (1000, 1000)))
     made.add("b", "Neg", ["a"], **typed("Neg", (1000, 1000)))
     assert estimate(made.built(), BOTH).run_ns[1].tolist() == [1000 + 80_000, 5000 + 8_000]
-
-
-def test_an_op_is_priced_once_for_all_graphs_of_its_shapes_and_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def counting(priced_by: Rule, instance: ShapedOp) -> OpWork:
-        asked.append(instance.op)
-        return work_of(priced_by, instance)
-
-    monkeypatch.setattr("simulator.costs.estimate._WORKS", {})
-    monkeypatch.setattr("simulator.costs.estimate.work_of", counting)
-    once, again = (estimate(product(32).built(), BOTH) for _ in range(2))
-    assert sorted(asked) == ["MatMul", "Placeholder", "Placeholder"]
-    assert once.run_ns.tolist() == again.run_ns.tolist()
-    turned = product(32)
-    turned.add("d", "MatMul", ["a", "b"], **typed("MatMul", (32, 16)), transpose_a=AttrValue(b=True))
-    wider = estimate(turned.built(), BOTH)
-    assert asked[3:] == ["MatMul"]
-    monkeypatch.setattr("simulator.costs.estimate._MOST_WORKS", 1)
-    assert estimate(turned.built(), BOTH).run_ns.tolist() == wider.run_ns.tolist()
-    assert len(asked) == 4  # known ones stay known
-    assert estimate(product(65).built(), BOTH).flops.tolist()[2] == 2 * 65 * 32 * 16
 
 
 def test_an_attribute_that_the_file_lacks_is_counted() -> None:

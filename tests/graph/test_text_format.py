@@ -171,18 +171,6 @@ def test_equal_attribute_text_gives_the_same_object() -> None:
     assert rows.attrs[0]["k"] is rows.attrs[1]["k"]
 
 
-def test_short_attributes_are_read_once_for_all_graphs_and_long_ones_hold_no_memory() -> None:
-    def read(size: int) -> Any:
-        dims = "dim { size: 7 } " * size
-        text = (
-            f'node {{\n  name: "a"\n  op: "B"\n  attr {{\n    key: "s"\n    value {{ shape {{ {dims}}} }}\n  }}\n}}\n'
-        )
-        return read_text(text, "t").attrs[0]["s"]
-
-    assert read(3) is read(3)
-    assert read(300) is not read(300)
-
-
 def test_an_error_names_its_line() -> None:
     with pytest.raises(GraphError, match=r'^g\.pbtxt, line 7: .*no field named "oops"'):
         read_text(NODE + 'node {\n  name: "b"\n  oops: 1\n}\n' + NODE, "g.pbtxt")
