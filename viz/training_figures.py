@@ -159,7 +159,7 @@ def memory(trained: Trained) -> str:
     step = f"a step of {'both' if count == 2 else f'all {count:,}'} clients"
     kept = trained.memory.sums_bytes[device]
     who = f"accumulators and {step}, nothing freed" if kept else f"{step}, with nothing freed"
-    most = f"{show_bytes(most_bytes)}{' besides tensors of unknown size' if trained.unsized.tensors else ''}"
+    most = f"{show_bytes(most_bytes)}{' besides tensors of unknown size' if trained.unsized.least_held else ''}"
     return f"{short_task(task)}/{place}: {show_bytes(resident)} resident, at most {most} ({who})"
 
 

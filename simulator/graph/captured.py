@@ -29,13 +29,19 @@ _OF_VARIABLE = re.compile(
     r"ReadVariableOp|Assign(Add|Sub)?VariableOp|VarIsInitializedOp|VariableShape|Resource(Gather|Scatter|Strided"
     r"SliceAssign|(Sparse)?Apply)\w*"
 )
+_BY_ROWS = re.compile(
+    r"Resource(Gather(Nd)?|Scatter\w*|SparseApply\w*)|VarIsInitializedOp|VariableShape"
+)  # or of no value
 _UPDATES = re.compile(r"Resource(Sparse)?Apply\w*")  # these update a variable and its slots, which are all as large
 _MARK = "_captured"  # attribute of a variable that a function captured
 _HANDING_ON = ENTERS | SWITCHES | {"Identity"}
 
 
 def captured(graph: Graph) -> dict[int, list[int]]:
-    """The placeholders that are handles of variables, and the ops that use each; rows of nodes."""
+    """The captured variables of unknown size, and the ops that use each; rows of nodes.
+
+    They are placeholders that are handles of variables, and tables of the graph's own.
+    """
     found = {}
     for row in [row for row, op in enumerate(graph.ops) if op in PLACEHOLDERS]:
         outputs = graph.outputs(row)
@@ -43,7 +49,18 @@ def captured(graph: Graph) -> dict[int, list[int]]:
             users = _users(graph, row)
             if users:
                 found[row] = users
-    return found
+    tables = [
+        row for row, attrs in enumerate(graph.attrs) if _MARK in attrs and -1 in (shape_of(attrs["shape"].shape) or ())
+    ]
+    return {**found, **{row: _users(graph, row) for row in tables}}
+
+
+def is_table(graph: Graph, row: int) -> bool:
+    """Tell whether that captured variable of unknown size lacks nothing but the number of its rows.
+
+    The step takes rows of it alone, so no time hangs on how many there are.
+    """
+    return graph.ops[row] not in PLACEHOLDERS
 
 
 def read_whole(graph: Graph, users: Iterable[int]) -> bool:
@@ -72,17 +89,20 @@ def own_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
     """The graph with a VarHandleOp in place of each placeholder that is a variable's handle; a note says how many.
 
     `shapes` gives the shapes of some variables. The others' are those of the ops that read or assign them, or of a
-    variable that is updated together with them. One whose shape nothing says stays a placeholder, with the sides that
-    are known beside it.
+    variable that is updated together with them. A table of which only rows are taken has an unknown number of them.
+    Another one whose shape nothing says stays a placeholder, with the sides that are known beside it.
     """
     ops, attrs, held = list(graph.ops), list(graph.attrs), captured(graph)
     found = _shapes(graph, held, shapes)
+    for row in held.keys() - found.keys():
+        sides = said_by(graph, held[row])
+        if sides is not None and -1 not in sides[1:] and all(_BY_ROWS.fullmatch(ops[user]) for user in held[row]):
+            found[row] = sides
+        elif sides is not None and HANDLE_SHAPES not in attrs[row]:
+            attrs[row] = {**attrs[row], HANDLE_SHAPES: shaped([shape_message(sides)])[SHAPES]}
+    made = sum(not is_table(graph, row) for row in found)
     for row, shape in found.items():
         ops[row], attrs[row] = "VarHandleOp", _handle(graph, row, held[row], shape)
-    for row in held.keys() - found.keys():
-        if HANDLE_SHAPES not in attrs[row] and (sides := said_by(graph, held[row])) is not None:
-            attrs[row] = {**attrs[row], HANDLE_SHAPES: shaped([shape_message(sides)])[SHAPES]}
-    made = len(found)
     if not made:
         return replace(graph, attrs=tuple(attrs)) if held else graph
     how = "handed in as a resource, is" if made == 1 else "handed in as resources, are"

@@ -18,7 +18,7 @@ import numpy as np
 
 from simulator.errors import OracleError
 from simulator.graph.attributes import COLOCATION
-from simulator.graph.captured import captured, read_whole
+from simulator.graph.captured import captured, is_table, read_whole
 from simulator.graph.dataflow import data_inputs, readers
 from simulator.graph.dtypes import BOOL, INT32, INT64, NAMES, RESOURCE, VARIANT, base
 from simulator.graph.graph_def import all_nodes, graph_def
@@ -263,6 +263,9 @@ def _feeds(
     }
     named = {**{name: name for name in step.feeds}, **named}
     sparse, held = _of_sparse(graph, step), captured(graph)
+    for handle, takers in held.items():
+        if is_table(graph, handle) and step.runs[takers].any():
+            raise _unmade(graph, f"{graph.names[handle]}:0", takers)
     if strange := sorted(set(values) - named.keys()):
         raise OracleError(f"{strange[0]!r} is no fed tensor of the step; it feeds {some(sorted(named)) or 'nothing'}")
     shapes: dict[str, Shape] = {}
@@ -274,11 +277,7 @@ def _feeds(
         if dtype in (0, RESOURCE, VARIANT):
             users = held.get(int(graph.tensor_node[row]))
             if users is not None:
-                file = ", or write the file from as_graph_def(add_shapes=True)" if read_whole(graph, users) else ""
-                raise OracleError(
-                    f"{name} is a variable that the function captures, of unknown size, so it cannot be made up; "
-                    f"give the size, as in --feed {name}=SHAPE{file}"
-                )
+                raise _unmade(graph, name, users)
             kind = NAMES[dtype].removeprefix("DT_").lower() if dtype else "tensor of unknown type"
             iterates = any(
                 graph.ops[user].startswith("Iterator") for user in readers(graph, int(graph.tensor_node[row]))
@@ -303,6 +302,15 @@ def _feeds(
         blobs.append(_bytes(name, sparse[name], np.shape(sparse[name]), INT64))
         feeds.append((name, INT64, list(np.shape(sparse[name])), len(blobs)))
     return shapes, feeds, blobs
+
+
+def _unmade(graph: Graph, name: str, users: Sequence[int]) -> OracleError:
+    """The refusal of a step that uses a captured variable of unknown size."""
+    file = ", or write the file from as_graph_def(add_shapes=True)" if read_whole(graph, users) else ""
+    return OracleError(
+        f"{name} is a variable that the function captures, of unknown size, so it cannot be made up; give the size, as "
+        f"in --feed {name}=SHAPE{file}"
+    )
 
 
 def _spread(graph: Graph, shapes: Mapping[str, Shape], feeds: Sequence[Any]) -> list[list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids
-from simulator.graph.captured import captured, read_whole, said_by
+from simulator.graph.captured import captured, is_table, read_whole, said_by
 from simulator.graph.dataflow import data_inputs
 from simulator.graph.dtypes import REF, STRING
 from simulator.graph.graph import Graph, Shape
@@ -53,11 +53,11 @@ def unknown_shapes(graph: Graph, step: Step | None = None) -> Mapping[str, int]:
     """Number of tensors of unknown size per op, most first, ties by name; they count 0 bytes.
 
     As `unsized`; in a step only tensors that its nodes or its client read, fed ones included. A variable that a
-    function captures counts by its handle where nothing says its size, such as a table of which rows are gathered.
+    function captures counts by its handle where nothing says its size, but for tables (`is_table`).
     """
     rows = np.flatnonzero(_unsized(graph, graph.tensor_bytes, _read(graph, step)))
     counts = Counter(graph.ops[graph.tensor_node[row]] for row in rows.tolist())
-    counts.update(graph.ops[row] for row in _held(graph, step))
+    counts.update(graph.ops[row] for row in _held(graph, step) if not is_table(graph, row))
     return dict(most_first(counts))
 
 
@@ -84,7 +84,10 @@ def _read(graph: Graph, step: Step | None) -> Ids:
 def _held(graph: Graph, step: Step | None) -> dict[int, list[int]]:
     """The handles of variables of unknown size that a function captures, with their users; in a step those that run."""
     held = captured(graph)
-    return held if step is None else {row: users for row, users in held.items() if step.runs[users].any()}
+    if step is None:
+        return held
+    running = {row: [one for one in users if step.runs[one]] for row, users in held.items()}
+    return {row: users for row, users in running.items() if users}
 
 
 def _unsized(graph: Graph, sizes: Ints, taken: Ids) -> Flags:
@@ -107,10 +110,14 @@ _WITH_SHAPES = "a file that has them: write it from as_graph_def(add_shapes=True
 
 @dataclass(frozen=True, slots=True)
 class Unsized:
-    """The tensors of a step whose size is unknown: they count 0 bytes, and what computes on them too little."""
+    """The tensors of a step whose size is unknown: they count 0 bytes, and what computes on them too little.
 
-    ops: Mapping[str, int]  # op -> number of its tensors, most first, ties by name
+    So do tables, captured variables of which rows alone are taken. But no time hangs on how many rows these have.
+    """
+
+    ops: Mapping[str, int]  # op -> number of its tensors, most first, ties by name; without tables
     remedy: str  # the option or file that makes most of them known, "?" for what to fill in; "" if all sizes are known
+    tables: int = 0
 
     @property
     def tensors(self) -> int:
@@ -119,8 +126,13 @@ class Unsized:
 
     @property
     def least(self) -> str:
-        """The mark of a time or a size, which these tensors would make larger; "" if all sizes are known."""
+        """The mark of a time or of what is moved, which these tensors would make larger; "" if none would."""
         return "≥ " if self.tensors else ""
+
+    @property
+    def least_held(self) -> str:
+        """The mark of memory, which these tensors and tables would make larger; "" if all sizes are known."""
+        return "≥ " if self.tensors or self.tables else ""
 
     @property
     def most(self) -> str:
@@ -135,9 +147,12 @@ class Unsized:
     @property
     def cure(self) -> str:
         """The remedy, as a sentence that follows `words`, without its full stop; "" if there is none."""
-        many = self.tensors > 1
-        said = "They count nothing; most become known by" if many else "It counts nothing; it becomes known by"
-        return f"{said} {self.remedy}" if self.remedy else ""
+        many = (self.tensors or self.tables) > 1
+        known = "most become known by" if many else "it becomes known by"
+        said = f"{'They count' if many else 'It counts'} nothing"
+        if not self.tensors:
+            said = f"Memory lacks {counted(self.tables, 'table')} of unknown size"
+        return f"{said}; {known} {self.remedy}" if self.remedy else ""
 
     @property
     def sentences(self) -> str:
@@ -147,7 +162,9 @@ class Unsized:
     def facts(self) -> Mapping[str, Any]:
         """The keys of docs/json.md that say so. Any: JSON."""
         return {
+            "memory_is_lower_bound": bool(self.least_held),
             "unsized_tensors": self.tensors,
+            "unsized_tables": self.tables,
             "unsized_ops": dict(self.ops),
             "unsized_remedy": self.remedy or None,
         }
@@ -164,9 +181,15 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
     those that are read whole if asked to. Ties: the tensor that comes first. Where the size hangs on what the
     step computes, such as boxes that are left, an observed step shows it.
     """
-    ops = unknown_shapes(graph, step)
-    if not ops:
+    ops, held = unknown_shapes(graph, step), _held(graph, step)
+    tables = sum(is_table(graph, row) for row in held)
+    if not ops and not tables:
         return SIZED
+    return Unsized(ops, _remedy(graph, step, held), tables)
+
+
+def _remedy(graph: Graph, step: Step, held: Mapping[int, Sequence[int]]) -> str:
+    """The option or file that makes most sizes known, where some are unknown."""
     sized = graph.tensor_bytes >= 0
     closed = sized | (graph.tensor_dtype % REF == STRING)
     inputs = [[row for row in one if not closed[row]] for one in data_inputs(graph)]
@@ -181,18 +204,17 @@ def unsized_of(graph: Graph, step: Step) -> Unsized:
             if step.runs[node]:
                 roots.update(waiting[row])
     fed = [row for row in roots if graph.ops[source[row]] in PLACEHOLDERS]  # sizes may hang on their values, too
-    held = _held(graph, step)
     if held and not fed:
         if sum(read_whole(graph, users) for users in held.values()) > 1:
-            return Unsized(ops, _WITH_SHAPES)
+            return _WITH_SHAPES
         first, users = next(iter(held.items()))
-        return Unsized(ops, _feed(f"{graph.names[first]}:0", said_by(graph, users)))
+        return _feed(f"{graph.names[first]}:0", said_by(graph, users))
     if not roots:
-        return Unsized(ops, "")
+        return ""
     row = min(fed or roots, key=lambda row: (-roots[row], row))
     if graph.ops[source[row]] in _COMPUTED:
-        return Unsized(ops, "--observe")
-    return Unsized(ops, _feed(graph.tensor_name(row), graph.tensor_shape[row]))
+        return "--observe"
+    return _feed(graph.tensor_name(row), graph.tensor_shape[row])
 
 
 def _feed(tensor: str, shape: Shape | None) -> str:

@@ -29,6 +29,7 @@ from simulator import (
 from simulator.costs.table import MEASURED
 from simulator.errors import OracleError
 from simulator.execution.tables import of_step
+from simulator.graph.captured import own_variables
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.step import Step
 from simulator.observed.fitting import with_observed_costs
@@ -223,13 +224,15 @@ def test_a_step_that_cannot_run_says_why(kind: str, how: dict[str, Any], said: s
     assert time.monotonic() - begin < 100
 
 
-def test_a_captured_variable_of_unknown_size_is_asked_for() -> None:
+@pytest.mark.parametrize("own", [False, True])
+def test_a_captured_variable_of_unknown_size_is_asked_for(own: bool) -> None:
     made = Rows()
     made.add("table", "Placeholder", dtype=type_attr(20))
     made.add("words", "Placeholder", dtype=type_attr(3), _output_shapes=shapes_attr((8,)))
     gathered = {"dtype": type_attr(), "Tindices": type_attr(3), "_output_shapes": shapes_attr((8, 64))}
     made.add("rows", "ResourceGather", ["table", "words"], **gathered)
     graph = made.built(producer=1882)
+    graph = own_variables(graph) if own else graph
     with pytest.raises(OracleError, match=r"table:0 is a variable that the function captures, .* --feed table:0=SHAPE"):
         observe_step(graph, step=choose_step(graph, fetches=["rows"]))
 

@@ -131,6 +131,7 @@ CASES = [
     ("Sum", [(3, 4, 5), vector(1)], {**F, "keep_dims": true()}, [(3, 1, 5)]),
     ("ArgMax", [(3, 4, 5), scalar(1)], F, [(3, 5)]),
     ("Reshape", [(3, 4, 5), vector(6, -1)], F, [(6, 10)]),
+    ("Reshape", [(0, 5, 6), vector(0, -1)], F, [(0, 30)]),
     ("Transpose", [(3, 4, 5), vector(2, 0, 1)], F, [(5, 3, 4)]),
     ("ExpandDims", [(3, 4), scalar(-1)], F, [(3, 4, 1)]),
     ("Squeeze", [(3, 1, 4, 1)], {**F, "squeeze_dims": ints(1)}, [(3, 4, 1)]),

@@ -1,16 +1,17 @@
 """What is said of tensors of unknown size."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from simulator.graph.captured import own_variables
-from simulator.graph.graph import Graph
+from simulator.graph.graph import Graph, Shape
 from simulator.graph.messages import AttrValue, TensorProto
 from simulator.graph.step import choose_step
 from simulator.shapes.filling import with_shapes
-from simulator.shapes.unknown import unsized_of
+from simulator.shapes.unknown import SIZED, unsized_of
 from tests.shapes.test_rules import scalar
 from tests.strategies import Rows, loop, shape_attr, shapes_attr, type_attr
 from viz import run
@@ -155,21 +156,46 @@ def test_variables_that_a_traced_function_captures_need_a_file_with_shapes() -> 
     assert unsized_of(graph, choose_step(graph, fetches="v/end")).remedy == "--feed v:0=8,?"
 
 
-@pytest.mark.parametrize("fed", [False, True])
-def test_a_captured_table_of_which_rows_are_gathered_has_an_unknown_size(fed: bool) -> None:
-    """All tensors of the step are known without it, so a decoder "held at most" all but its largest variable."""
+def looked_up(shapes: Mapping[str, Shape] = {}) -> Graph:
+    """A function that gathers rows of a table that it captures, of 100 rows if nothing else is said."""
     made = Rows()
     made.add("table", "Placeholder", dtype=type_attr(20))
-    made.add("words", "Placeholder", dtype=type_attr(3), shape=shape_attr(8, 2))
+    made.add("words", "Placeholder", dtype=type_attr(3), shape=shape_attr(8, 2), _output_shapes=shapes_attr((8, 2)))
     gathered = {"dtype": type_attr(), "Tindices": type_attr(3), "_output_shapes": shapes_attr((8, 2, 64))}
     made.add("rows", "ResourceGather", ["table", "words"], **gathered)
     made.add("end", "Neg", ["rows"], T=type_attr())
     made.add("other", "Neg", ["words"], T=type_attr(3))
-    graph = own_variables(made.built(producer=1882), {"table": (100, 64)} if fed else {})
-    graph = with_shapes(graph)
+    return with_shapes(own_variables(made.built(producer=1882), shapes))
+
+
+@pytest.mark.parametrize("fed", [False, True])
+def test_a_captured_table_of_which_rows_are_gathered_has_an_unknown_size(fed: bool) -> None:
+    """All tensors of the step are known without it, so a decoder "held at most" all but its largest variable."""
+    graph = looked_up({"table": (100, 64)} if fed else {})
     found = unsized_of(graph, choose_step(graph, fetches="end"))
-    assert (found.tensors, found.remedy) == ((0, "") if fed else (1, "--feed table:0=?,64"))
-    assert unsized_of(graph, choose_step(graph, fetches="other")).tensors == 0
+    assert (found.tensors, found.tables, found.remedy) == ((0, 0, "") if fed else (0, 1, "--feed table:0=?,64"))
+    assert unsized_of(graph, choose_step(graph, fetches="other")) == SIZED
+
+
+def test_no_time_hangs_on_the_rows_of_a_table() -> None:
+    """The step of a language model was a lower bound, and had no multiple of the optimum, for want of its memory."""
+    scene, fed = (run(looked_up(shapes), fetches=("end",), cluster="1gpu") for shapes in ({}, {"table": (100, 64)}))
+    assert scene.trace.makespan == fed.trace.makespan
+    said = scene.summary()
+    assert re.search(r"^One step takes [\d.]+ us, ", said, re.MULTILINE)
+    assert "Memory lacks 1 table of unknown size; it becomes known by --feed table:0=?,64" in said.splitlines()
+    assert re.search(r"^Fullest memory: .* holds ≥ [\d.]+ KiB of .* at its peak\.$", said, re.MULTILINE)
+    assert "≥" not in fed.summary()
+    found = record(scene)
+    assert (found["makespan_is_lower_bound"], found["memory_is_lower_bound"], found["unsized_tables"]) == (
+        False,
+        True,
+        1,
+    )
+    facts = scene.summary(verbose=True)
+    assert re.search(
+        r"^memory .*\. Memory lacks 1 table of unknown size; it becomes known by --feed", facts, re.MULTILINE
+    )
 
 
 def test_what_grows_in_a_loop_is_to_be_observed_once_its_captured_variable_is_known() -> None:

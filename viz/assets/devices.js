@@ -5,7 +5,7 @@ const PEAKS_SHOWN = 8; // devices: the fullest, when there are more
 
 function devicesCard(model) {
   const { devices, colours } = model.cluster;
-  const { least } = model.summary.unsized;
+  const least = model.summary.unsized.least_held;
   const named = model.tables.devices.filter((row) => model.namesIdle || !model.idleDevices.has(row.device));
   const rows = named.map((row) => {
     const over = row.peak_bytes > row.capacity_bytes;
@@ -55,7 +55,7 @@ function peakOf(model, state, row) {
   return element(
     "details",
     "peak",
-    element("summary", "", deviceName(model, row.device), " ", model.summary.unsized.least + showBytes(row.peak_bytes), element("small", "", caused)),
+    element("summary", "", deviceName(model, row.device), " ", model.summary.unsized.least_held + showBytes(row.peak_bytes), element("small", "", caused)),
     element("p", "more", kinds),
     table(["what|kind", "size#"], [], lines),
     row.rest ? element("p", "more", `and ${showCount(row.rest)} more, together ${showBytes(row.rest_bytes)}`) : null,

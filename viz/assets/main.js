@@ -51,7 +51,7 @@ function writeHeader(model, training = false) {
     figure("makespan", unsized.least + showNanos(summary.makespan_ns), [compared, unsized.words, profiled, ordered].filter(Boolean).join(", ") || null, "", [sizedOr("From the start of the step to its last end", unsized), turns].filter(Boolean).join(". ")),
     figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", `No placement on this cluster can be faster, by ${summary.lower_bound_by}. The makespan is at most so many times the optimum`),
     figure("moved", unsized.least + showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that move between devices in one step"),
-    fullest && figure("fullest memory", unsized.least + showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `Peak of ${cluster.devices[fullest.device].name}, of all devices the fullest`),
+    fullest && figure("fullest memory", unsized.least_held + showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", sizedOr(`Peak of ${cluster.devices[fullest.device].name}, of all devices the fullest`, unsized, true)),
   );
 }
 
@@ -62,8 +62,8 @@ function orderOf({ enforced, another_order_ns: other }) {
   return [`${showNanos(other)} in TensorFlow's order`, "Devices take ready ops in the order of the placement; TensorFlow has an order of its own"];
 }
 
-// What a figure is, and of a bound what would make it exact.
-const sizedOr = (what, unsized) => [what, unsized.cure].filter(Boolean).join(". ");
+// What a figure is, and of a bound what would make it exact: a time by all tensors, memory alone by tables.
+const sizedOr = (what, unsized, held = false) => [what, held === !unsized.words && unsized.cure].filter(Boolean).join(". ");
 
 function figure(term, value, small, className, title) {
   const group = element("div", "", element("dt", "", term), element("dd", className, value, small && element("small", "", small)));

@@ -32,7 +32,7 @@ function stepTimeline(canvas, model, state, tip, onRange, clock = 0) {
     critical: () => (state.critical ? model.criticalSlices : null),
     showsMemory: () => state.memory !== "none",
     taskOf: groups ? (device) => cluster.devices[device].short.split("/")[0] : null,
-    memory: (device) => `${model.summary.unsized.least}${showBytes(model.memory.peak_bytes[device])} of ${showBytes(cluster.devices[device].memory_bytes)}`,
+    memory: (device) => `${model.summary.unsized.least_held}${showBytes(model.memory.peak_bytes[device])} of ${showBytes(cluster.devices[device].memory_bytes)}`,
     measure: (one, other) => state.measure(rangeOf(one, other, model.summary.makespan_ns)),
     drawBefore(pen, rows) {
       if (state.range) drawRange(pen, state.range);
@@ -182,7 +182,7 @@ function describeMemory(model, device, time) {
   const index = indexAfter(times, time);
   const level = index ? bytes[index - 1] : model.memory.resident_bytes[device];
   const { short, memory_bytes: capacity } = model.cluster.devices[device];
-  return [showBytes(level), `in use on ${short} at ${showNanos(Math.round(Math.max(0, time)))}`, `peak ${model.summary.unsized.least}${showBytes(model.memory.peak_bytes[device])} of ${showBytes(capacity)}`];
+  return [showBytes(level), `in use on ${short} at ${showNanos(Math.round(Math.max(0, time)))}`, `peak ${model.summary.unsized.least_held}${showBytes(model.memory.peak_bytes[device])} of ${showBytes(capacity)}`];
 }
 
 // Memory in use over time. The row's top is the capacity, or the peak where that is less than half of it; or `scale`, for all devices.

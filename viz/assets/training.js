@@ -78,7 +78,7 @@ function sharedMemoryCard(training) {
   return card(
     "Memory of devices that clients share",
     table(["device", "resident#", "at most#", "of#"], [], lines),
-    element("p", "more", "At most: all that one step of each client allocates, as if it freed nothing. The steps overlap differently each time, so this is a bound" + (training.unsized.words ? ", but for tensors of unknown size, which count nothing." : ".")),
+    element("p", "more", "At most: all that one step of each client allocates, as if it freed nothing. The steps overlap differently each time, so this is a bound" + (training.unsized.least_held ? ", but for tensors of unknown size, which count nothing." : ".")),
   );
 }
 

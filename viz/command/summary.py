@@ -240,8 +240,8 @@ def _memory_line(scene: Scene) -> str:
     row = max(rows, key=lambda row: row.fullness)  # the first of equals
     full = "Out of memory" if row.peak_bytes > row.capacity_bytes else "Fullest memory"
     unsized = scene.unsized
-    held = f"{unsized.least or 'at most '}{show_bytes(row.peak_bytes)} of {show_bytes(row.capacity_bytes)}"
-    peak = " at its peak" if unsized.tensors else ""
+    held = f"{unsized.least_held or 'at most '}{show_bytes(row.peak_bytes)} of {show_bytes(row.capacity_bytes)}"
+    peak = " at its peak" if unsized.least_held else ""
     return f"{full}: {scene.cluster.devices[row.device].short} holds {held}{peak}."
 
 
@@ -499,7 +499,7 @@ def _time(scene: Scene) -> str:
 
 def _devices(scene: Scene) -> list[str]:
     """A line for each device that runs or holds something, the busiest if there are many."""
-    cluster, least = scene.cluster, scene.unsized.least
+    cluster, least = scene.cluster, scene.unsized.least_held
     used = [row for row in figures.devices(scene) if row.busy_ns or row.peak_bytes]
     shown = sorted(used, key=lambda row: (-row.busy_ns, row.device))[:MOST_DEVICES]
     width = max((len(cluster.devices[row.device].short) for row in shown), default=0)
@@ -526,7 +526,8 @@ def _memory(scene: Scene) -> str:
     since = f"peaks after {show_nanos(row.time_ns)} by {ending(row.cause)}" if row.cause else "holds what is resident"
     kinds = ", ".join(f"{kind} {show_bytes(held)}" for kind, held in row.kinds.items())
     largest = ", ".join(f"{ending(one.what)} ({one.kind}, {show_bytes(one.nbytes)})" for one in row.live)
-    return f"memory     {scene.cluster.devices[row.device].short} {since}: {kinds}; largest: {largest}"
+    lacks = "" if scene.unsized.tensors or not scene.unsized.tables else f". {scene.unsized.cure}"
+    return f"memory     {scene.cluster.devices[row.device].short} {since}: {kinds}; largest: {largest}{lacks}"
 
 
 def _late(scene: Scene) -> str:
@@ -603,7 +604,7 @@ def _training(trained: Trained) -> Iterator[str]:
     if late := training_figures.late_sessions(trained):
         yield f"  starts   {late}"
     yield f"  rate     {_rate(trained)}"
-    yield f"  sizes    {trained.unsized.sentences}" if trained.unsized.tensors else ""
+    yield f"  sizes    {trained.unsized.sentences}" if trained.unsized.sentences else ""
     yield f"  step     {training_figures.quantiles(trained)}"
     yield f"  waiting  {_waiting(trained)}"
     yield from (f"  input    {said}" for said in training_figures.inputs(trained))

@@ -198,7 +198,7 @@ def _unsized(clients: Sequence[Client], alone: Sequence[Trace]) -> Unsized:
             made = client.program
             step = choose_step(made.graph, feeds=made.feeds, fetches=made.fetches)
             found.append(unsized_of(made.graph, live_step(made.graph, step, client.partitions, trace)))
-    return max(found, key=lambda one: one.tensors)
+    return max(found, key=lambda one: (one.tensors, one.tables))
 
 
 def _run(setup: Setup) -> tuple[Training, int, bool | None]:

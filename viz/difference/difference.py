@@ -118,7 +118,7 @@ class Difference(Drawn):
 
     def __str__(self) -> str:
         """The headline and the explanation, a line for each; of trainings first what differs between these."""
-        sizes = dict.fromkeys(f"{one.sentences}." for one in self.unsized if one.tensors)
+        sizes = dict.fromkeys(f"{one.sentences}." for one in self.unsized if one.sentences)
         lines = [headline(self), *(f"  {part}" for part in self.explanation()), *sizes]
         if self.training is not None:
             lines = [*sentences(self.training), "Of one step of the first client:", *(f"  {line}" for line in lines)]

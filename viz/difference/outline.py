@@ -240,7 +240,8 @@ class _Reader:
         """The file's tensors of unknown size; older versions do not say the op."""
         ops = self._table(top.get("unsized_ops", {}), "unsized_ops")
         remedy = None if top.get("unsized_remedy") is None else self._text(top, "unsized_remedy")
-        return Unsized({op: self._number(ops, op) for op in ops}, remedy or "")
+        tables = self._number(top, "unsized_tables") if "unsized_tables" in top else 0
+        return Unsized({op: self._number(ops, op) for op in ops}, remedy or "", tables)
 
     def _crossings(self, top: Mapping[str, Any]) -> Mapping[str, Crossing]:
         total: dict[str, Crossing] = {}

@@ -128,7 +128,8 @@ def _cells(entry: ScoreRow, best: Nanos | None) -> tuple[str, ...]:
         return entry.algorithm, f"refused: {entry.refused}"
     name = entry.algorithm if found.used == entry.algorithm else f"{entry.algorithm} ({found.used})"
     over, least = "OUT OF MEMORY " if found.full else "", found.unsized.least
-    held = f"{least}{show_bytes(found.fullest.peak_bytes)} of {show_bytes(found.fullest.capacity_bytes)}"
+    most, capacity = show_bytes(found.fullest.peak_bytes), show_bytes(found.fullest.capacity_bytes)
+    held = f"{found.unsized.least_held}{most} of {capacity}"
     return (
         name,
         f"{least}{show_nanos(found.makespan_ns)}{' *' if found.makespan_ns == best and not found.full else ''}",

@@ -18,8 +18,8 @@ from viz.scene import Scene
 Row: TypeAlias = Mapping[str, Any]  # Any: a cell is a text, an integer, a float, a bool or None
 # figures of the JSON: columns of the step
 _OF_STEP = (
-    *("makespan_ns", "makespan_is_lower_bound", "unsized_tensors", "unsized_remedy"),
-    *("lower_bound_ns", "lower_bound_by"),
+    *("makespan_ns", "makespan_is_lower_bound", "memory_is_lower_bound"),
+    *("unsized_tensors", "unsized_tables", "unsized_remedy", "lower_bound_ns", "lower_bound_by"),
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 

@@ -316,8 +316,9 @@ def _summary(scene: Scene) -> Json:
 
 
 def _unsized(found: Unsized) -> Json:
-    """The marks of times and rates that are bounds, and why; the texts are empty if all sizes are known."""
-    return {"least": found.least, "most": found.most, "words": found.words, "cure": found.cure}
+    """The marks of times, memory and rates that are bounds, and why; the texts are empty if all sizes are known."""
+    marks = {"least": found.least, "least_held": found.least_held, "most": found.most}
+    return {**marks, "words": found.words, "cure": found.cure}
 
 
 def _cluster(scene: Scene, colours: Sequence[str]) -> Json:

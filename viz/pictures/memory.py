@@ -33,7 +33,7 @@ def memory_picture(scene: Scene, look: Look) -> Canvas:
     for row in sorted(order[: look.rows]):
         device, peak = devices[row], int(trace.peak_bytes[row])
         canvas.text(0, top + SIZE, fitting(device.short, clock.left - GAP))
-        held = f"{scene.unsized.least}{show_bytes(peak)} of {show_bytes(device.memory_bytes)}"
+        held = f"{scene.unsized.least_held}{show_bytes(peak)} of {show_bytes(device.memory_bytes)}"
         canvas.text(0, top + 2.3 * SIZE, fitting(held, clock.left - GAP, SIZE - 1), colour=PALE, size=SIZE - 1)
         curve = _curve(counters[row], clock, peak, top)
         canvas.area(

@@ -86,7 +86,7 @@ def reshape(site: Site) -> Outputs:
     rest = algebra.product([side for at, side in enumerate(wanted) if at not in open_at])
     if len(open_at) == 1:
         if rest == 0 or (total == 0 and rest < 0):
-            return (wanted,)
+            return (_of_none(site, given, wanted, open_at[0]),)
         if open_at == [0] and given[1 - len(wanted) :] == wanted[1:]:
             site.equate_all(given[1 - len(wanted) :], wanted[1:])  # the leading axes become one
         left = algebra.quotient(total, rest)
@@ -106,6 +106,16 @@ def reshape(site: Site) -> Outputs:
     if not open_at and total != rest:
         return (_one_missing(total, wanted, given),)
     return (wanted,)
+
+
+def _of_none(site: Site, given: tuple[int, ...], wanted: tuple[int, ...], at: int) -> tuple[int, ...]:
+    """The shape of a tensor without elements whose dimension `at` is what is left, as of any number for each 0."""
+    asked = [side for place, side in enumerate(wanted) if place != at]
+    if given.count(0) != asked.count(0):
+        return wanted
+    total, rest = (site.algebra.product([side for side in one if side != 0]) for one in (given, asked))
+    left = site.algebra.quotient(total, rest)
+    return wanted if left is None else (*wanted[:at], left, *wanted[at + 1 :])
 
 
 def _laid_alike(site: Site, given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
