@@ -103,6 +103,7 @@ LONG_FILES: dict[str, str] = {
     "simulator.training.inputs.producers": "queue runners and datasets, which fill inputs at the same price of an op",
     "simulator.training.answers.reliefs": "a relief, the run with it, and the candidates, one per kind of resource",
     "simulator.shapes.batches": "the numbers that are the batch, in shapes and in loops, and the file with others",
+    "simulator.shapes.origins": "one system of equations: the numbers of a file, what ties them, and how it is solved",
     "simulator.shapes.datasets": "the kinds of datasets, a rule for the elements of each, and the batch that fits",
     "simulator.execution.loops.predicates": "a predicate is found, requested, decided and read by Switches",
     "simulator.execution.loops.choices": "a scenario, the search over scenarios and its notes change together",

@@ -43,6 +43,8 @@ class Origins:
     nodes: Collection[int] = ()  # whose elements and numbers may hang on it, too
     entries: dict[int, FileNumber] = field(default_factory=dict)  # symbol -> what it stands for
     _equations: dict[tuple[int, int], None] = field(default_factory=dict)  # pairs of equal forms, in order
+    _first: dict[int, int] = field(default_factory=dict)  # form -> one that it equals
+    _joined: dict[int, tuple[int, ...]] = field(default_factory=dict)  # form of a side -> the sides that it joins
 
     def entry(self, node: int, attr: str, at: int, place: int, number: int, length: int = 1) -> int:
         """The number of a file, traced if it is the batch, in the first place a multiple of it, of `also` or `nodes`.
@@ -70,6 +72,27 @@ class Origins:
         x, y = form_of(a), form_of(b)
         if x != y and a == b:
             self._equations[x, y] = None
+            one, other = self._one(x), self._one(y)
+            self._first[other] = one
+            if other in self._joined:
+                self._joined.setdefault(one, self._joined[other])
+
+    def join(self, sides: tuple[int, ...], side: int) -> None:
+        """Note the first sides of a shape that an op lays out as one."""
+        for count in range(2, len(sides) + 1):
+            if self.algebra.product(sides[:count]) == side:
+                self._joined[self._one(form_of(side))] = sides[:count]
+
+    def parts(self, side: int) -> tuple[int, ...]:
+        """The sides that were joined last to one that equals this; () for none."""
+        return self._joined.get(self._one(form_of(side)), ())
+
+    def _one(self, form: int) -> int:
+        """The form that stands for all that are known to equal this one."""
+        first = self._first
+        while (above := first.get(form, form)) != form:
+            first[form] = form = first.get(above, above)  # the next way is half as long
+        return form
 
     def odd(self, roots: Iterable[int]) -> set[int]:
         """The numbers that an equation ties to the roots though nothing traced them: a tower's half of a batch.

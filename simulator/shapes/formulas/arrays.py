@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, prod
 
 from simulator.graph.tensors import HANDLE_SHAPES, MAX_RANK
 from simulator.shapes.dims import SYMBOLS, Dims, as_dim
 from simulator.shapes.formulas.saved import part_of_variable
+from simulator.shapes.origins import Origins
 from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, written
 from simulator.shapes.traced import Traced
 
@@ -94,6 +96,8 @@ def reshape(site: Site) -> Outputs:
             _laid_alike(site, given, tuple([side for at, side in enumerate(wanted) if at not in open_at]))
         if left is not None:
             site.equate(algebra.times(left, rest), total)
+            if open_at == [0] and site.origins is not None and site.origins.size > 1:
+                site.origins.join(given, left)
             if open_at[0] == len(wanted) - 1 and given[-1:] == (left,) and isinstance(rest, Traced):
                 site.equate(rest, algebra.product(given[:-1]))  # the last axis stays, and the leading ones part
             return ((*wanted[: open_at[0]], left, *wanted[open_at[0] + 1 :]),)
@@ -122,9 +126,37 @@ def _laid_alike(site: Site, given: tuple[int, ...], wanted: tuple[int, ...]) -> 
     """Shapes that begin alike have the same first dimension; all dimensions if they are alike but for those of 1."""
     if given[:1] == wanted[:1]:
         site.equate_all(given[:1], wanted[:1])
-    if site.origins is not None:
+    if site.origins is not None and given and wanted:
         before, after = (tuple([side for side in one if side != 1 or type(side) is not int]) for one in (given, wanted))
         site.equate_all(before, after if before == after else None)
+        if site.origins.size > 1:  # of 1 there are too many
+            _laid_anew(site, site.origins, given, wanted)
+
+
+def _laid_anew(site: Site, origins: Origins, given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """Equate sides that an op lays out anew: the last ones, as far as shapes end alike, and those of joined rows.
+
+    Rows that were joined are parted again as they were. A side may give a part to the one before it, as heads do that
+    stand beside the examples.
+    """
+    end = _alike(given[::-1], wanted[::-1])
+    if end:
+        site.equate_all(given[-end:], wanted[-end:])
+    parts = origins.parts(given[0])
+    if parts == wanted[: len(parts)]:
+        site.equate_all(parts, wanted[: len(parts)])
+    origins.join(given, wanted[0])
+    begin = _alike(given, wanted)
+    for one, other in ((given, wanted), (wanted, given)):
+        if len(one) > begin + 1 < len(other):
+            (x, y), (a, b) = one[begin : begin + 2], other[begin : begin + 2]
+            if b > 0 and y > 0 and not y % b and a == x * (y // b):
+                site.equate(a, x * (y // b))
+
+
+def _alike(one: Sequence[int], other: Sequence[int]) -> int:
+    """The number of sides with which two shapes begin alike."""
+    return next((at for at, (x, y) in enumerate(zip(one, other, strict=False)) if x != y), min(len(one), len(other)))
 
 
 def _asked(value: tuple[int | float, ...]) -> tuple[int, ...]:
