@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import accumulate, pairwise
 from math import prod
 from typing import Any, NamedTuple
@@ -46,6 +47,7 @@ _LENGTHS = {"TensorArrayV3": 0, "TensorListReserve": 1, "TensorListFromTensor": 
 _CUTTING = {"SplitV": 3, "Slice": 3, "StridedSlice": 4, "StridedSliceGrad": 5}  # with the number of inputs
 _REARRANGING = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 _TAKING = frozenset(("SplitV", "Slice", "StridedSlice", "Gather", "GatherV2"))
+_MOST_SIZES = 3  # of tensors at the edge that are tried for the batch, beside that of the first one
 _TRIES = 5  # of finding further numbers that hang on the batch
 _PRODUCTS = frozenset(("MatMul", "_FusedMatMul"))
 
@@ -65,9 +67,10 @@ def batch_change(
 ) -> BatchChange | str:
     """The change to that batch, a note where none is possible, "" where none is needed.
 
-    The old batch is the first dimension that most tensors have where examples come in; ties: the first of them.
-    Nothing changes where such a dimension is open, as the batch takes its place. Entries of a sparse tensor are no
-    examples: as many as the file says come with more examples in the same proportion.
+    The old batch is the first dimension that most tensors have where examples come in; ties: the first of them. It is
+    another one of these if at least twice as many shapes hang on that. Nothing changes where such a dimension is open,
+    as the batch takes its place. Entries of a sparse tensor are no examples: as many as the file says come with more
+    examples in the same proportion.
     """
     fed = sparse_placeholders(graph, declared)
     of_sparse = {row for one in fed for row in one}
@@ -84,29 +87,14 @@ def batch_change(
     sizes = Counter(shape[0] for row in every if (shape := shapes[row]) and shape[0] > 0)
     if not sizes:
         return f"batch {batch} changes nothing: the graph has no examples that are read, convolved or multiplied"
-    tried = []
-    for size, _ in sizes.most_common():
-        rows = [row for row in every if row not in given and (shapes[row] or ())[0] == size]
-        if size == batch or not rows:
-            return ""
-        also, ends, loops, sparse = set[int](), set[int](), _Loops(graph), {one.shape: size for one in fed}
-        for _ in range(_TRIES):
-            found = infer(graph, given, declared, size=size, also=also, nodes=ends, rows=sparse)
-            origins = found.origins or Origins(found.algebra, size)
-            more = _tie_loops(loops, found, origins) - ends
-            bounds = _tie_parts(loops, found, origins)
-            numbers, fits = _new_numbers(graph, found, origins, rows, fed, batch)
-            beside = _beside(graph, found, origins, numbers)
-            odd = (bounds | beside if fits else bounds | beside | origins.odd(numbers)) - also
-            if not odd | more:
-                break
-            also |= odd
-            ends |= more
-        tried.append((size, rows, origins, numbers))
-        if fits and (len(tried) == 1 or _lost(graph, found, origins, numbers)):
-            break
-    else:
-        size, rows, origins, numbers = tried[0]
+    first = next(shape[0] for row in every if (shape := shapes[row]) and shape[0] > 0)
+    trials = []
+    for size in dict.fromkeys([*(size for size, _ in sizes.most_common(_MOST_SIZES)), first]):
+        begun = [row for row in every if row not in given and (shapes[row] or ())[0] == size]
+        trials.append(_tried(graph, declared, given, fed, begun, size, batch))
+    size, rows, loops, found, origins, numbers, _ = _chosen(trials, graph, batch)
+    if size == batch or not rows:
+        return ""
     if not numbers:
         where = some([graph.tensor_name(row) for row in dict.fromkeys(rows)])
         return f"batch {batch} changes nothing: no number of the file gives the {size} examples of {where}"
@@ -124,6 +112,69 @@ def batch_change(
     if left := _uncut(loops, found, origins, numbers):
         change = replace(change, note=f"{change.note}; constants still say how many rows these take: {some(left)}")
     return change
+
+
+class _Trial(NamedTuple):
+    """A number of the file that is taken for its batch."""
+
+    size: int
+    rows: Sequence[int]  # tensors at the edge that begin with it
+    loops: _Loops
+    found: Inferred
+    origins: Origins
+    numbers: Mapping[int, int]  # symbol -> what it is for the other batch
+    fits: bool  # whether the graph allows another batch
+
+    @property
+    def reach(self) -> int:
+        """The number of tensors whose shape hangs on it."""
+        hangs = cache(lambda form: not self.origins.symbols(form).isdisjoint(self.numbers))
+        shapes = [shape for shape in self.found.shapes if shape]
+        return sum(any(isinstance(side, Traced) and hangs(side.form) for side in shape) for shape in shapes)
+
+
+def _tried(
+    graph: Graph,
+    declared: Sequence[Shape | None],
+    given: Mapping[int, Shape],
+    fed: Sequence[SparsePlaceholders],
+    rows: Sequence[int],
+    size: int,
+    batch: int,
+) -> _Trial:
+    """Find which numbers hang on the batch, if that number of the file is it."""
+    also, ends, loops, sparse = set[int](), set[int](), _Loops(graph), {one.shape: size for one in fed}
+    for _ in range(_TRIES):
+        found = infer(graph, given, declared, size=size, also=also, nodes=ends, rows=sparse)
+        origins = found.origins or Origins(found.algebra, size)
+        more = _tie_loops(loops, found, origins) - ends
+        bounds = _tie_parts(loops, found, origins)
+        numbers, fits = _new_numbers(graph, found, origins, rows, fed, batch)
+        beside = _beside(graph, found, origins, numbers)
+        odd = (bounds | beside if fits else bounds | beside | origins.odd(numbers)) - also
+        if not odd | more:
+            break
+        also |= odd
+        ends |= more
+    return _Trial(size, rows, loops, found, origins, numbers, fits)
+
+
+def _chosen(trials: Sequence[_Trial], graph: Graph, batch: int) -> _Trial:
+    """The first number that fits, and of others one on whose rows a loss hangs.
+
+    Another one takes its place if at least twice as many tensors hang on it: captured tables may be more than images.
+    """
+    first = trials[0]
+    if len(trials) == 1:
+        return first
+
+    def counts(one: _Trial) -> bool:
+        lost = one is first or _lost(graph, one.found, one.origins, one.numbers)
+        return not one.rows or one.size == batch or (one.fits and lost)
+
+    best = next(filter(counts, trials), first)
+    widest = max(trials, key=lambda one: one.reach)
+    return widest if widest.fits and widest.reach >= 2 * best.reach else best
 
 
 def _reading(graph: Graph, shapes: Sequence[Shape | None]) -> Iterator[list[int]]:

@@ -200,6 +200,30 @@ def unrolled(tf: Any, batch: int) -> None:
     _trained(tf, logits, tf.reshape(v1.placeholder(tf.int32, [batch, 7]), [batch * 7]))
 
 
+def time_first(tf: Any, batch: int) -> None:
+    """Steps before examples, as many as three or four batches; heads beside the examples, and rows that are joined."""
+    x = tf.transpose(tf.compat.v1.placeholder(tf.float32, [batch, 24, 8]), [1, 0, 2])
+    x = tf.tensordot(tf.nn.gelu(tf.tensordot(x, _variable(tf, 8, 16), 1)), _variable(tf, 16, 8), 1)
+    heads = tf.transpose(tf.reshape(x, [24, batch * 2, 4]), [1, 0, 2])
+    heads = tf.matmul(tf.nn.softmax(tf.matmul(heads, heads, transpose_b=True)), heads)
+    x = tf.reshape(tf.transpose(heads, [1, 0, 2]), [24, batch, 8])
+    x = tf.reshape(tf.reshape(x, [24 * batch, 2, 4]) * 2.0, [24, batch, 8])
+    scores = tf.einsum("ibd,jbd->ijb", x, tf.concat([x, x], 0))
+    shifted = tf.reshape(tf.reshape(scores, [48, 24, batch])[1:], [24, 47, batch])
+    _trained(tf, tf.reduce_mean(x, 0) * tf.reduce_mean(shifted), tf.compat.v1.placeholder(tf.int32, [batch]))
+
+
+def outvoted(tf: Any, batch: int) -> None:
+    """Two tables of 50 rows and two masks, as a function captures them, beside the words of the examples; no loss."""
+    v1 = tf.compat.v1
+    tables = [v1.placeholder(tf.float32, [50, 8]) for _ in range(2)]
+    masks = [v1.placeholder(tf.float32, [1, 7, 8]) for _ in range(2)]
+    x = tf.gather(_variable(tf, 30, 8), v1.placeholder(tf.int32, [batch, 7]))
+    for table, mask in zip(tables, masks, strict=True):
+        x = tf.nn.relu(x * mask + tf.gather(table, tf.range(7)))
+        x = tf.reshape(tf.matmul(tf.reshape(x, [batch * 7, 8]), _variable(tf, 8, 8)), [batch, 7, 8])
+
+
 def each_example(tf: Any, batch: int) -> None:
     """A map over examples, and a branch."""
     v1 = tf.compat.v1
@@ -591,6 +615,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
             conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative, smoothness,
             twice, ordered, wide, recommending, transcribing, neighbours, by_hand, beyond, towers,
             scattering, cropping, partly_open, contrastive, crossing, judged, beside, shaped, undone, hashed,
+            time_first, outvoted,
         )
     },
     **{
