@@ -9,6 +9,7 @@ from typing import TypedDict
 from placement.algorithms import TABLE, load
 from placement.algorithms.single import single
 from placement.effort import DEFAULT_EFFORT, Effort
+from placement.loop_inputs import beside_conditions
 from placement.plan import Algorithm, Plan, completed, plan_by, verdict
 from placement.plugins import find
 from placement.problem import NEVER, Problem, pose, require_feasible
@@ -92,7 +93,7 @@ def place(
     if not own or TABLE[name].by_cost:
         require_feasible(problem)
     used, plan, notes = _solve(problem, name, solver, own=own, fallback=fallback)
-    plan = completed(problem, plan)
+    plan = completed(problem, beside_conditions(problem, plan) if not own or TABLE[name].by_cost else plan)
     return Assignment(
         devices=cluster.device_names,
         device=ids([plan.device[row] for row in constraints.group.tolist()]),

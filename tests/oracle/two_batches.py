@@ -374,6 +374,15 @@ def recommending(tf: Any, batch: int) -> None:
     _trained(tf, tf.matmul(pairs, _variable(tf, 16, CLASSES)), v1.placeholder(tf.int32, [batch]))
 
 
+def sharded(tf: Any, batch: int) -> None:
+    """A lookup in a table of three parts, as parameter servers hold it, for a training."""
+    v1 = tf.compat.v1
+    parts = v1.fixed_size_partitioner(3)
+    table = v1.get_variable("table", [30, 6], partitioner=parts)
+    found = v1.nn.embedding_lookup(table, v1.placeholder(tf.int32, [batch, 3]), partition_strategy="div")
+    v1.train.AdamOptimizer(0.1).minimize(tf.reduce_mean(tf.reduce_sum(found, 1) ** 2))
+
+
 def transcribing(tf: Any, batch: int) -> None:
     """A loss over sparse labels of sequences, and their distance from what is decoded."""
     v1 = tf.compat.v1
@@ -589,7 +598,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         program.__name__: _first(program)
         for program in (
             conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative, smoothness,
-            twice, ordered, wide, recommending, transcribing, neighbours, by_hand, beyond, towers,
+            twice, ordered, wide, recommending, sharded, transcribing, neighbours, by_hand, beyond, towers,
             scattering, cropping, partly_open, contrastive, crossing, judged, beside, shaped, undone, hashed,
         )
     },
