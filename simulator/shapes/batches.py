@@ -20,7 +20,7 @@ import numpy as np
 from simulator.errors import GraphError
 from simulator.graph.attributes import has_bit, is_true
 from simulator.graph.const_values import elements, packed
-from simulator.graph.dataflow import data_inputs
+from simulator.graph.dataflow import data_inputs, kept_in
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import LOSSES, MERGES, SWITCHES
 from simulator.graph.tensors import MAX_RANK
@@ -33,6 +33,7 @@ from simulator.shapes.sparse import SparsePlaceholders, sparse_placeholders
 from simulator.shapes.traced import Traced, form_of
 from simulator.wording import counted, some
 
+_DEQUEUES, _ENQUEUES_MANY = (frozenset((op, f"{op}V2")) for op in ("QueueDequeue", "QueueEnqueueMany"))
 _MANY = DEQUEUES_MANY | {"ParseExample", "ParseExampleV2"}
 _IMAGES = frozenset(("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "AvgPool", "_FusedConv2D"))
 _RANDOM = ("Random", "TruncatedNormal", "StatelessRandom", "StatelessTruncated", "StatelessParameterized")
@@ -71,7 +72,7 @@ def batch_change(
     """
     fed = sparse_placeholders(graph, declared)
     of_sparse = {row for one in fed for row in one}
-    brought = [row for row in edge_tensors(graph) if declared[row] not in ((), None)]
+    brought = _brought(graph, declared)
     splits = row_splits(graph, declared)
     edge = [row for row in brought if row not in of_sparse | splits]
     opened = {row for row in edge if (declared[row] or ())[0] < 0}
@@ -124,6 +125,21 @@ def batch_change(
     if left := _uncut(loops, found, origins, numbers):
         change = replace(change, note=f"{change.note}; constants still say how many rows these take: {some(left)}")
     return change
+
+
+def _brought(graph: Graph, declared: Sequence[Shape | None]) -> list[int]:
+    """Tensors at the graph's edge that may have a row per example.
+
+    What is taken one by one out of a queue into which many are put at once is an example itself.
+    """
+    filled = {kept_in(graph, node) for node, op in enumerate(graph.ops) if op in _ENQUEUES_MANY}
+    single = {
+        row
+        for node, op in enumerate(graph.ops)
+        if op in _DEQUEUES and kept_in(graph, node) in filled
+        for row in graph.outputs(node)
+    }
+    return [row for row in edge_tensors(graph) if declared[row] not in ((), None) and row not in single]
 
 
 def _reading(graph: Graph, shapes: Sequence[Shape | None]) -> Iterator[list[int]]:

@@ -227,6 +227,21 @@ def queued(tf: Any, batch: int) -> None:
     _trained(tf, tf.matmul(x, _variable(tf, 256, CLASSES)), labels)
 
 
+def one_by_one(tf: Any, batch: int) -> None:
+    """A batch is put into a queue at once, and its examples are taken out in a loop."""
+    queue = tf.queue.FIFOQueue(100, [tf.float32], [[4]])
+    filled = queue.enqueue_many([tf.compat.v1.placeholder(tf.float32, [batch, 4])])
+    w = _variable(tf, 4, 4)
+
+    def body(at: Any, total: Any) -> tuple[Any, Any]:
+        taken = tf.cond(tf.equal(at % 2, 0), queue.dequeue, lambda: queue.dequeue() + queue.dequeue())
+        return at + 1, total + tf.matmul(taken[None], w)
+
+    with tf.control_dependencies([filled]):
+        start = tf.constant(0)
+    tf.while_loop(lambda at, _: at < 3, body, [start, tf.zeros([1, 4])])
+
+
 def dataset(tf: Any, batch: int) -> None:
     """An iterator over batches."""
     v1 = tf.compat.v1
@@ -598,7 +613,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         program.__name__: _first(program)
         for program in (
             conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative, smoothness,
-            twice, ordered, wide, recommending, sharded, transcribing, neighbours, by_hand, beyond, towers,
+            one_by_one, twice, ordered, wide, recommending, sharded, transcribing, neighbours, by_hand, beyond, towers,
             scattering, cropping, partly_open, contrastive, crossing, judged, beside, shaped, undone, hashed,
         )
     },
