@@ -36,6 +36,7 @@ from simulator.wording import counted, some
 _DEQUEUES, _ENQUEUES_MANY = (frozenset((op, f"{op}V2")) for op in ("QueueDequeue", "QueueEnqueueMany"))
 _MANY = DEQUEUES_MANY | {"ParseExample", "ParseExampleV2"}
 _IMAGES = frozenset(("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "AvgPool", "_FusedConv2D"))
+_OF_SPARSE = {"SparseToDense": 0, "SparseTensorDenseMatMul": 0, "SparseFillEmptyRows": 2}  # an output with all rows
 _RANDOM = ("Random", "TruncatedNormal", "StatelessRandom", "StatelessTruncated", "StatelessParameterized")
 _MOST_SIDE = 2**63 - 1  # of a shape in a file
 _MOST_ELEMENTS = 2**28  # of a constant that is repeated along the batch: a file holds 2 GiB
@@ -80,11 +81,13 @@ def batch_change(
         return ""
     shapes: Sequence[Shape | None] = declared
     if not edge:
-        shapes = infer(graph, given, declared).shapes
+        shapes = infer(graph, given, declared, rows={one.shape: batch for one in fed}).shapes
     every = edge or next((rows for rows in _reading(graph, shapes) if rows), [])
     sizes = Counter(shape[0] for row in every if (shape := shapes[row]) and shape[0] > 0)
     if not sizes:
-        return f"batch {batch} changes nothing: the graph has no examples that are read, convolved or multiplied"
+        return (
+            f"batch {batch} changes nothing: the graph has no examples that are read, convolved, multiplied or sparse"
+        )
     tried = []
     for size, _ in sizes.most_common():
         rows = [row for row in every if row not in given and (shapes[row] or ())[0] == size]
@@ -153,6 +156,8 @@ def _reading(graph: Graph, shapes: Sequence[Shape | None]) -> Iterator[list[int]
         straight = [node for node, op in nodes if op in ops and not is_true(graph.attrs[node], "transpose_a")]
         read = [inputs[node][0] for node in straight if inputs[node]]
         yield [row for row in read if _begins(shapes[row])]
+    laid_out = [first[node] + _OF_SPARSE[op] for node, op in nodes if op in _OF_SPARSE]
+    yield [row for row in laid_out if _begins(shapes[row])]
 
 
 def _begins(shape: Shape | None) -> bool:
