@@ -85,9 +85,10 @@ def batch_change(
     every = edge or next((rows for rows in _reading(graph, shapes) if rows), [])
     sizes = Counter(shape[0] for row in every if (shape := shapes[row]) and shape[0] > 0)
     if not sizes:
-        return (
+        said = (
             f"batch {batch} changes nothing: the graph has no examples that are read, convolved, multiplied or sparse"
         )
+        return "" if opened else said  # all of them are fed
     tried = []
     for size, _ in sizes.most_common():
         rows = [row for row in every if row not in given and (shapes[row] or ())[0] == size]

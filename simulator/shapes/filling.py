@@ -99,6 +99,9 @@ def with_shapes(
         shapes[row] = shape
     check_programs(before, shapes)
     notes = [*_noted(graph, found, asked, handed), *assumed(graph, declared, given, fed, rows)]
+    edge = [shapes[row] for row in edge_tensors(graph)]
+    if given and batch is not None and not changed and all(shape is None or shape[:1] != (batch,) for shape in edge):
+        notes.append(f"batch {batch} changes nothing: what brings examples is fed other shapes")
     return _with(graph, shapes, [*notes, *changed])
 
 
