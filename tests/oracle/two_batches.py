@@ -242,6 +242,18 @@ def one_by_one(tf: Any, batch: int) -> None:
     tf.while_loop(lambda at, _: at < 3, body, [start, tf.zeros([1, 4])])
 
 
+def staged(tf: Any, batch: int) -> None:
+    """Batches that are kept under keys for the next step."""
+    x = tf.compat.v1.placeholder(tf.float32, [batch, 4])
+    area: dict[str, Any] = {"indices": [1, 0], "dtypes": [tf.float32, tf.float32], "shared_name": "area"}
+    filled = tf.raw_ops.MapStage(key=tf.constant(1, tf.int64), values=[x, tf.transpose(x)], **area)
+    with tf.control_dependencies([filled]):
+        _, (rows, columns) = tf.raw_ops.MapUnstageNoKey(**area)
+    rows.set_shape([batch, 4])
+    columns.set_shape([4, batch])
+    tf.identity(tf.tanh(rows) @ columns)
+
+
 def dataset(tf: Any, batch: int) -> None:
     """An iterator over batches."""
     v1 = tf.compat.v1
@@ -612,9 +624,9 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     **{
         program.__name__: _first(program)
         for program in (
-            conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative, smoothness,
-            one_by_one, twice, ordered, wide, recommending, sharded, transcribing, neighbours, by_hand, beyond, towers,
-            scattering, cropping, partly_open, contrastive, crossing, judged, beside, shaped, undone, hashed,
+            conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative,
+            smoothness, one_by_one, staged, twice, ordered, wide, recommending, sharded, transcribing, neighbours, by_hand,
+            beyond, towers, scattering, cropping, partly_open, contrastive, crossing, judged, beside, shaped, undone, hashed,
         )
     },
     **{
