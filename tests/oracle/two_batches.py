@@ -625,8 +625,9 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
         program.__name__: _first(program)
         for program in (
             conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative,
-            smoothness, one_by_one, staged, twice, ordered, wide, recommending, sharded, transcribing, neighbours, by_hand,
-            beyond, towers, scattering, cropping, partly_open, contrastive, crossing, judged, beside, shaped, undone, hashed,
+            smoothness, one_by_one, staged, twice, ordered, wide, recommending, sharded, transcribing, neighbours,
+            by_hand, beyond, towers, scattering, cropping, partly_open, contrastive, crossing, judged, beside, shaped,
+            undone, hashed,
         )
     },
     **{
