@@ -45,6 +45,7 @@ _INDEXED = frozenset(("TensorArrayReadV3", "TensorArrayWriteV3", "TensorListGetI
 _STACKING = frozenset(("TensorListStack", "TensorListGather"))
 _KEEPING = PASSING | {"TensorListSetItem"}  # an array into which something was put before its loop is that array
 _LENGTHS = {"TensorArrayV3": 0, "TensorListReserve": 1, "TensorListFromTensor": -1}  # the slot; -1: as many as rows
+_ROWS = -2  # in the place of such a slot: the tensor itself has the rows
 _CUTTING = {"SplitV": 3, "Slice": 3, "StridedSlice": 4, "StridedSliceGrad": 5}  # with the number of inputs
 _REARRANGING = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 _TAKING = frozenset(("SplitV", "Slice", "StridedSlice", "Gather", "GatherV2"))
@@ -344,6 +345,14 @@ class _Loops:
             return self.maker(self.inputs[node][0], False)
         return node
 
+    def row_index(self, node: int) -> int:
+        """The tensor that says which row an op takes out of its first input, as `x[i]` does; -1 for none."""
+        op, inputs = self.ops[node], self.inputs[node]
+        if op == "StridedSlice" and has_bit(self.attrs[node], "shrink_axis_mask", 0):
+            begin = self.source[inputs[1]]
+            return self.inputs[begin][0] if self.ops[begin] == "Pack" else -1
+        return inputs[1] if op == "Gather" or (op == "GatherV2" and self.constant(inputs[2])[1] == [0]) else -1
+
     def stacked(self, node: int) -> int:
         """The number of rows that a stack says in an attribute; -1 for none."""
         attrs = self.attrs[node]
@@ -368,7 +377,7 @@ class _Loops:
 
 
 def _tie_loops(loops: _Loops, found: Inferred, origins: Origins) -> set[int]:
-    """Equate the ends of a loop with the length of each array of which its counter is an index.
+    """Equate the ends of a loop with the length of each array, and the rows of each tensor, that its counter indexes.
 
     A length may be another than the batch, and hang on it, as of a part of the examples, or of these and one more. A
     counter that comes down begins behind the last place of the array, at it, or before it, where that one is taken
@@ -376,15 +385,18 @@ def _tie_loops(loops: _Loops, found: Inferred, origins: Origins) -> set[int]:
     """
     said, hanging = list[tuple[int, int]](), set[tuple[int, int]]()  # a node and a loop; a loop and a length
     for node, op in enumerate(loops.ops):
-        if op not in _INDEXED:
+        index = loops.inputs[node][1] if op in _INDEXED else loops.row_index(node)
+        if index < 0:
             continue
-        array, index = loops.inputs[node][:2]
-        counter, made = loops.counter(index), loops.maker(array, True)
-        slot, loop = _LENGTHS.get(loops.ops[made]), loops.loop_of.get(counter)
+        array, counter = loops.inputs[node][0], loops.counter(index)
+        made, loop = loops.maker(array, True), loops.loop_of.get(counter)
+        slot = _LENGTHS.get(loops.ops[made]) if op in _INDEXED else _ROWS
         if slot is None or loop is None:
             continue
         length = -1
-        if slot < 0:  # the rows of a tensor
+        if slot == _ROWS:
+            length = (found.shapes[array] or (-1,))[0]
+        elif slot < 0:  # an array of the rows of a tensor
             length = (found.shapes[loops.inputs[made][0]] or (-1,))[0]
         elif (held := loops.constant(loops.inputs[made][slot]))[1] and len(held[1]) == 1:
             length = origins.entry(held[0], "value", ELEMENT, 0, int(held[1][0]))

@@ -349,6 +349,19 @@ def by_example(tf: Any, batch: int) -> None:
     _trained(tf, logits, v1.placeholder(tf.int32, [batch]))
 
 
+def by_row(tf: Any, batch: int) -> None:
+    """Rows of a tensor that a loop takes by its counter, as autograph writes `for i in tf.range(batch)`."""
+    x, w = tf.compat.v1.placeholder(tf.float32, [batch, 4]), _variable(tf, 4)
+    results = tf.TensorArray(tf.float32, batch, element_shape=[4])
+    limit = tf.constant(batch)
+
+    def body(at: Any, results: Any) -> tuple[Any, Any]:
+        return at + 1, results.write(at, x[at] * tf.gather(x, at) * w)
+
+    _, results = tf.while_loop(lambda at, _: at < limit, body, [0, results])
+    tf.identity(tf.tanh(results.stack()))
+
+
 def by_part(tf: Any, batch: int) -> None:
     """Loops that count rows which are no batch: halves, all but one, one or two more, twice and thrice as many."""
     v1 = tf.compat.v1
@@ -632,7 +645,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     },
     **{
         f"{program.__name__}_{generation}": door(program)
-        for program in (words, each_example, by_example, by_part)
+        for program in (words, each_example, by_example, by_part, by_row)
         for generation, door in ((1, _first), (2, _second))
     },
     "halves by sizes": _halves(lambda tf, x, half: tf.split(x, [half, half])),
