@@ -11,7 +11,7 @@ from simulator.columns import Flags, flags
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, STACK_POPS, STACK_PUSHES, SWITCHES
 
-_HANDS_ON_HANDLES = ENTERS | {"Identity", "RefIdentity"}
+_HANDS_ON_HANDLES = ENTERS | SWITCHES | {"Identity", "RefIdentity"}
 
 
 def values_in(graph: Graph, row: int) -> list[int]:
@@ -59,14 +59,14 @@ def pushes_of(graph: Graph) -> Mapping[int, list[int]]:
     pops = []
     for row, op in enumerate(graph.ops):
         if op in STACK_PUSHES:
-            by_stack.setdefault(_stack(graph, row), []).append(row)
+            by_stack.setdefault(kept_in(graph, row), []).append(row)
         elif op in STACK_POPS:
             pops.append(row)
-    return {row: by_stack.get(_stack(graph, row), []) for row in pops}
+    return {row: by_stack.get(kept_in(graph, row), []) for row in pops}
 
 
-def _stack(graph: Graph, row: int) -> int:
-    """The node that makes the stack of a push or a pop; its handle enters loops."""
+def kept_in(graph: Graph, row: int) -> int:
+    """The node that makes the stack or queue of what puts in or takes out; the handle enters loops and branches."""
     row = source_of(graph, row)
     while row >= 0 and graph.ops[row] in _HANDS_ON_HANDLES:
         row = source_of(graph, row)

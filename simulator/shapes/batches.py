@@ -21,7 +21,7 @@ import numpy as np
 from simulator.errors import GraphError
 from simulator.graph.attributes import has_bit, is_true
 from simulator.graph.const_values import elements, packed
-from simulator.graph.dataflow import data_inputs
+from simulator.graph.dataflow import data_inputs, kept_in
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.op_classes import LOSSES, MERGES, SWITCHES
 from simulator.graph.tensors import MAX_RANK
@@ -34,8 +34,10 @@ from simulator.shapes.sparse import SparsePlaceholders, sparse_placeholders
 from simulator.shapes.traced import Traced, form_of
 from simulator.wording import counted, some
 
+_DEQUEUES, _ENQUEUES_MANY = (frozenset((op, f"{op}V2")) for op in ("QueueDequeue", "QueueEnqueueMany"))
 _MANY = DEQUEUES_MANY | {"ParseExample", "ParseExampleV2"}
 _IMAGES = frozenset(("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "AvgPool", "_FusedConv2D"))
+_OF_SPARSE = {"SparseToDense": 0, "SparseTensorDenseMatMul": 0, "SparseFillEmptyRows": 2}  # an output with all rows
 _RANDOM = ("Random", "TruncatedNormal", "StatelessRandom", "StatelessTruncated", "StatelessParameterized")
 _MOST_SIDE = 2**63 - 1  # of a shape in a file
 _MOST_ELEMENTS = 2**28  # of a constant that is repeated along the batch: a file holds 2 GiB
@@ -44,6 +46,7 @@ _INDEXED = frozenset(("TensorArrayReadV3", "TensorArrayWriteV3", "TensorListGetI
 _STACKING = frozenset(("TensorListStack", "TensorListGather"))
 _KEEPING = PASSING | {"TensorListSetItem"}  # an array into which something was put before its loop is that array
 _LENGTHS = {"TensorArrayV3": 0, "TensorListReserve": 1, "TensorListFromTensor": -1}  # the slot; -1: as many as rows
+_ROWS = -2  # in the place of such a slot: the tensor itself has the rows
 _CUTTING = {"SplitV": 3, "Slice": 3, "StridedSlice": 4, "StridedSliceGrad": 5}  # with the number of inputs
 _REARRANGING = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 _TAKING = frozenset(("SplitV", "Slice", "StridedSlice", "Gather", "GatherV2"))
@@ -74,7 +77,7 @@ def batch_change(
     """
     fed = sparse_placeholders(graph, declared)
     of_sparse = {row for one in fed for row in one}
-    brought = [row for row in edge_tensors(graph) if declared[row] not in ((), None)]
+    brought = _brought(graph, declared)
     splits = row_splits(graph, declared)
     edge = [row for row in brought if row not in of_sparse | splits]
     opened = {row for row in edge if (declared[row] or ())[0] < 0}
@@ -82,11 +85,14 @@ def batch_change(
         return ""
     shapes: Sequence[Shape | None] = declared
     if not edge:
-        shapes = infer(graph, given, declared).shapes
+        shapes = infer(graph, given, declared, rows={one.shape: batch for one in fed}).shapes
     every = edge or next((rows for rows in _reading(graph, shapes) if rows), [])
     sizes = Counter(shape[0] for row in every if (shape := shapes[row]) and shape[0] > 0)
     if not sizes:
-        return f"batch {batch} changes nothing: the graph has no examples that are read, convolved or multiplied"
+        said = (
+            f"batch {batch} changes nothing: the graph has no examples that are read, convolved, multiplied or sparse"
+        )
+        return "" if opened else said  # all of them are fed
     first = next(shape[0] for row in every if (shape := shapes[row]) and shape[0] > 0)
     trials = []
     for size in dict.fromkeys([*(size for size, _ in sizes.most_common(_MOST_SIZES)), first]):
@@ -177,6 +183,21 @@ def _chosen(trials: Sequence[_Trial], graph: Graph, batch: int) -> _Trial:
     return widest if widest.fits and widest.reach >= 2 * best.reach else best
 
 
+def _brought(graph: Graph, declared: Sequence[Shape | None]) -> list[int]:
+    """Tensors at the graph's edge that may have a row per example.
+
+    What is taken one by one out of a queue into which many are put at once is an example itself.
+    """
+    filled = {kept_in(graph, node) for node, op in enumerate(graph.ops) if op in _ENQUEUES_MANY}
+    single = {
+        row
+        for node, op in enumerate(graph.ops)
+        if op in _DEQUEUES and kept_in(graph, node) in filled
+        for row in graph.outputs(node)
+    }
+    return [row for row in edge_tensors(graph) if declared[row] not in ((), None) and row not in single]
+
+
 def _reading(graph: Graph, shapes: Sequence[Shape | None]) -> Iterator[list[int]]:
     """Tensors that have a row per example, the surest kind first."""
     inputs = data_inputs(graph)
@@ -188,6 +209,8 @@ def _reading(graph: Graph, shapes: Sequence[Shape | None]) -> Iterator[list[int]
         straight = [node for node, op in nodes if op in ops and not is_true(graph.attrs[node], "transpose_a")]
         read = [inputs[node][0] for node in straight if inputs[node]]
         yield [row for row in read if _begins(shapes[row])]
+    laid_out = [first[node] + _OF_SPARSE[op] for node, op in nodes if op in _OF_SPARSE]
+    yield [row for row in laid_out if _begins(shapes[row])]
 
 
 def _begins(shape: Shape | None) -> bool:
@@ -373,6 +396,14 @@ class _Loops:
             return self.maker(self.inputs[node][0], False)
         return node
 
+    def row_index(self, node: int) -> int:
+        """The tensor that says which row an op takes out of its first input, as `x[i]` does; -1 for none."""
+        op, inputs = self.ops[node], self.inputs[node]
+        if op == "StridedSlice" and has_bit(self.attrs[node], "shrink_axis_mask", 0):
+            begin = self.source[inputs[1]]
+            return self.inputs[begin][0] if self.ops[begin] == "Pack" else -1
+        return inputs[1] if op == "Gather" or (op == "GatherV2" and self.constant(inputs[2])[1] == [0]) else -1
+
     def stacked(self, node: int) -> int:
         """The number of rows that a stack says in an attribute; -1 for none."""
         attrs = self.attrs[node]
@@ -397,7 +428,7 @@ class _Loops:
 
 
 def _tie_loops(loops: _Loops, found: Inferred, origins: Origins) -> set[int]:
-    """Equate the ends of a loop with the length of each array of which its counter is an index.
+    """Equate the ends of a loop with the length of each array, and the rows of each tensor, that its counter indexes.
 
     A length may be another than the batch, and hang on it, as of a part of the examples, or of these and one more. A
     counter that comes down begins behind the last place of the array, at it, or before it, where that one is taken
@@ -405,15 +436,18 @@ def _tie_loops(loops: _Loops, found: Inferred, origins: Origins) -> set[int]:
     """
     said, hanging = list[tuple[int, int]](), set[tuple[int, int]]()  # a node and a loop; a loop and a length
     for node, op in enumerate(loops.ops):
-        if op not in _INDEXED:
+        index = loops.inputs[node][1] if op in _INDEXED else loops.row_index(node)
+        if index < 0:
             continue
-        array, index = loops.inputs[node][:2]
-        counter, made = loops.counter(index), loops.maker(array, True)
-        slot, loop = _LENGTHS.get(loops.ops[made]), loops.loop_of.get(counter)
+        array, counter = loops.inputs[node][0], loops.counter(index)
+        made, loop = loops.maker(array, True), loops.loop_of.get(counter)
+        slot = _LENGTHS.get(loops.ops[made]) if op in _INDEXED else _ROWS
         if slot is None or loop is None:
             continue
         length = -1
-        if slot < 0:  # the rows of a tensor
+        if slot == _ROWS:
+            length = (found.shapes[array] or (-1,))[0]
+        elif slot < 0:  # an array of the rows of a tensor
             length = (found.shapes[loops.inputs[made][0]] or (-1,))[0]
         elif (held := loops.constant(loops.inputs[made][slot]))[1] and len(held[1]) == 1:
             length = origins.entry(held[0], "value", ELEMENT, 0, int(held[1][0]))

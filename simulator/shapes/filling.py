@@ -34,6 +34,7 @@ from simulator.wording import counted, some
 BATCH = 1  # where a file leaves it open and nobody asks for another
 _STRANGE = 20_160 * 9_973  # a batch that no file has, and that towers could share equally
 _MOST_SIZES = 3  # of a file, that are tried for its batch
+_STAGING = ("Stage", "Unstage", "Map", "OrderedMap")  # of what is put in or taken out by the name of an area
 _DECLARING = ARGUMENTS | {"Variable", "VariableV2", "TemporaryVariable"}
 MISTAKEN = frozenset(("FractionalMaxPool", "FractionalAvgPool", "TensorListElementShape"))
 """Ops whose kernels make another size than TensorFlow infers, and so another one than a file with its shapes says."""
@@ -99,6 +100,9 @@ def with_shapes(
         shapes[row] = shape
     check_programs(before, shapes)
     notes = [*_noted(graph, found, asked, handed), *assumed(graph, declared, given, fed, rows)]
+    edge = [shapes[row] for row in edge_tensors(graph)]
+    if given and batch is not None and not changed and all(shape is None or shape[:1] != (batch,) for shape in edge):
+        notes.append(f"batch {batch} changes nothing: what brings examples is fed other shapes")
     return _with(graph, shapes, [*notes, *changed])
 
 
@@ -255,12 +259,12 @@ def _stores(graph: Graph, ops: Collection[str]) -> Ids:
     for node, op in enumerate(graph.ops):
         if op in ops:
             made[node] = node
-            while not op.startswith(("Stage", "Unstage")) and (made[node] == node or graph.ops[made[node]] in PASSING):
+            while not op.startswith(_STAGING) and (made[node] == node or graph.ops[made[node]] in PASSING):
                 edge = first[made[node]]
                 if edge == first[made[node] + 1] or tensor[edge] < 0 or source[tensor[edge]] == made[node]:
                     break
                 made[node] = source[tensor[edge]]
-            if op.startswith(("Stage", "Unstage")):
+            if op.startswith(_STAGING):
                 made[node] = len(graph)  # they have a name instead of a handle
     return ids(made)
 

@@ -489,6 +489,9 @@ _FLOW_OF_DATA: tuple[Row, ...] = (
      "ResourceAccumulatorNumAccumulated"),
     (s.staged, "", "Stage"),
     (s.unstaged, "", "Unstage StagePeek"),
+    (s.staged_by_key, "1", "MapStage OrderedMapStage"),
+    (s.unstaged_by_key, "0 1", "MapUnstage MapPeek OrderedMapUnstage OrderedMapPeek MapUnstageNoKey "
+     "OrderedMapUnstageNoKey"),
     (s.stack, "", "Stack StackV2"),
     (s.pushed, "", "StackPush StackPushV2"),
     (s.popped, "", "StackPop StackPopV2"),
@@ -831,8 +834,8 @@ PUSHES: Mapping[str, int] = MappingProxyType(
 )
 """Ops that put in what others take out: the value of the input in that slot."""
 
-_PUTTING = (s.enqueued, s.enqueued_many, s.staged, s.array_written, s.array_scattered, s.array_split)
-_TAKING = (s.dequeued, s.dequeued_many, s.unstaged, s.array_read, s.array_gathered, s.array_joined)
+_PUTTING = (s.enqueued, s.enqueued_many, s.staged, s.staged_by_key, s.array_written, s.array_scattered, s.array_split)
+_TAKING = (s.dequeued, s.dequeued_many, s.unstaged, s.unstaged_by_key, s.array_read, s.array_gathered, s.array_joined)
 
 
 PUTS = PUSHES.keys() | {op for rule, _, ops in _FLOW_OF_DATA if rule in _PUTTING for op in ops.split()}

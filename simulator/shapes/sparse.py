@@ -38,6 +38,7 @@ _SLOTS: Mapping[str, Sequence[tuple[int, int, int]]] = {
     ),
     **dict.fromkeys(("SparseAdd", "SparseSparseMaximum", "SparseSparseMinimum", "EditDistance"), (_TRIPLE, (3, 4, 5))),
     "SparseToDense": ((0, 2, 1),),
+    "SparseReshape": ((0, _NONE, 1),),
     **dict.fromkeys(("CTCLoss", "CTCLossV2"), ((1, 2, _NONE),)),
 }
 _NAMES = ("indices", "values", "shape")  # of `sparse_placeholder`, behind the tensor's own name
@@ -207,10 +208,7 @@ def made_up_entries(
     """
     entries, rank = graph.tensor_shape[one.indices] or (0, 2)
     rows = rows_of_sparse(graph, graph.tensor_shape, {}, fed, None, max(1, entries))
-    told = [*_default(graph, one.shape, rank)] if one.shape >= 0 else [-1] * rank
-    for place, side in _asked(graph, one):
-        if place < rank and told[place] < 0:
-            told[place] = side
+    told = _sides(graph, one, rank)
     told[:1] = [rows if told[0] < 0 else told[0]] * bool(rank)
     if not rank:
         return [()] * entries, ()
@@ -223,6 +221,22 @@ def made_up_entries(
         first = -(-row * entries // rows)
         indices.append((row, *[0] * (rank - 2), *[(entry - first) % inner] * (rank > 1)))
     return indices, tuple(sides)
+
+
+def rows_in_file(graph: Graph, fed: Sequence[SparsePlaceholders]) -> int:
+    """The rows that the file says of most of these sparse tensors, by a default or a constant; 0 where it says none."""
+    told = [_sides(graph, one, (graph.tensor_shape[one.indices] or (0, 2))[1]) for one in fed]
+    count = Counter(sides[0] for sides in told if sides and sides[0] > 0)
+    return count.most_common(1)[0][0] if count else 0
+
+
+def _sides(graph: Graph, one: SparsePlaceholders, rank: int) -> list[int]:
+    """The sides of a sparse tensor: those of the default or of a constant, else what a product asks; -1: unknown."""
+    told = [*_default(graph, one.shape, rank)] if one.shape >= 0 else [-1] * rank
+    for place, side in _asked(graph, one):
+        if place < rank and told[place] < 0:
+            told[place] = side
+    return told
 
 
 def _default(graph: Graph, row: int, rank: int) -> tuple[int, ...]:

@@ -338,8 +338,9 @@ def chosen(site: Site, out: Outputs) -> Sequence[Value | None]:
 
 def clipped(site: Site, out: Outputs) -> Sequence[Value | None]:
     """ClipByValue: between the second input and the third."""
-    value, low, high = _or_fresh(site)
-    if site.values[1] is None or site.values[2] is None or len(low) != 1 or len(high) != 1:
+    value = _or_fresh(site)[0]
+    low, high = site.value(1), site.value(2)
+    if value is None or low is None or high is None or len(low) != 1 or len(high) != 1:
         return _NONE
     above = [_joined(site, "Maximum", one, low[0]) for one in value]
     return (tuple([_joined(site, "Minimum", one, high[0]) for one in above]),)
@@ -360,13 +361,13 @@ def packed(site: Site, out: Outputs) -> Sequence[Value | None]:
     return _structured(site, out, lambda parts: np.stack(parts, site.number("axis")))
 
 
-def _or_fresh(site: Site) -> list[Value]:
+def _or_fresh(site: Site) -> list[Value | None]:
     """The values of the inputs; of unknown ones of a known small size, symbols."""
-    found = []
+    found: list[Value | None] = []
     for value, shape in zip(site.values, site.shapes, strict=True):
         if value is None and shape is not None and min(shape, default=0) >= 0 and math.prod(shape) <= MAX_ELEMENTS:
             value = tuple([site.fresh() for _ in range(math.prod(shape))])
-        found.append(value if value is not None else ())
+        found.append(value)
     return found
 
 

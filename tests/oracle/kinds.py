@@ -74,6 +74,16 @@ def old_loop(tf: Any) -> bytes:
     return bytes(graph.as_graph_def().SerializeToString())
 
 
+def bounded_loop(tf: Any) -> bytes:
+    """A loop of TensorFlow 1 whose bound is a constant outside of it."""
+    tf.compat.v1.disable_control_flow_v2()
+    with tf.Graph().as_default() as graph:
+        x, bound = tf.compat.v1.placeholder(tf.float32, [16, 16], name="x"), tf.constant(5, name="bound")
+        tf.while_loop(lambda i, s: i < bound, lambda i, s: (i + 1, tf.tanh(s @ x)), [tf.constant(0), x])
+    tf.compat.v1.enable_control_flow_v2()
+    return bytes(graph.as_graph_def().SerializeToString())
+
+
 def queues(tf: Any) -> bytes:
     """A MetaGraph of a training that takes its batches from a queue, with queue runners and a train op."""
     v1 = tf.compat.v1
@@ -111,8 +121,11 @@ def events(tf: Any) -> bytes:
 
 
 KINDS: dict[str, Callable[[Any], bytes]] = {
-    made.__name__: made for made in (saved_model, keras_model, function, new_loop, old_loop, queues, references, events)
-}
+    made.__name__: made
+    for made in (
+        saved_model, keras_model, function, new_loop, old_loop, bounded_loop, queues, references, events,
+    )
+}  # fmt: skip
 
 
 def answer(payload: bytes) -> bytes:

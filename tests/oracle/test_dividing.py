@@ -15,6 +15,7 @@ from simulator.graph.importer import read_graph
 from simulator.graph.inlining.expanding import inline, lower
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child
+from simulator.training.pipelines.pipelined import pipeline
 from simulator.training.programs.replicated import Replication, replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
@@ -134,6 +135,13 @@ def test_each_worker_of_a_cluster_with_ps_tasks_takes_it_as_it_stands(files: dic
 def test_devices_are_not_given_anew_to_what_names_several(files: dict[str, Path], name: str, how: Replication) -> None:
     with pytest.raises(GraphError, match=r"by its own device strings, so .* would divide it again.*--replicate none"):
         replicate(read(files[name]), load_cluster("ps=1,worker=2x4gpu"), how=how)
+
+
+@pytest.mark.parametrize("name", ["cifar", "layers"])
+def test_what_names_several_devices_makes_no_stages_but_without_its_strings(files: dict[str, Path], name: str) -> None:
+    words = r"so stages of microbatches would divide it again\. Leave --microbatches out, or drop .*--ignore-devices"
+    with pytest.raises(GraphError, match=words):
+        pipeline(read(files[name]), load_cluster("2gpu"), microbatches=2)
 
 
 def test_towers_without_devices_are_copied_only_when_asked(files: dict[str, Path]) -> None:

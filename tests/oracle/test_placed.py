@@ -24,6 +24,13 @@ def spread(problem: Problem) -> Plan:
     return Plan([allowed[row % len(allowed)] for row, allowed in enumerate(problem.allowed)])
 
 
+def bound_elsewhere(problem: Problem) -> Plan:
+    """All on one device, but for a constant with which a loop compares its counter, and the way into the loop."""
+    graph, group = problem.graph, problem.constraints.group
+    apart = {group[row] for row, name in enumerate(graph.names) if name in ("bound", "while/Less/Enter")}
+    return Plan([int(row in apart) for row in range(len(problem.allowed))])
+
+
 # kind -> (feeds, fetches, whether calls or control flow are nodes of the file as well)
 RUNS: dict[str, tuple[dict[str, list[int]], list[str], str]] = {
     "references": ({"x:0": [4, 32]}, ["train"], ""),
@@ -32,17 +39,18 @@ RUNS: dict[str, tuple[dict[str, list[int]], list[str], str]] = {
     "new_loop": ({"x:0": [16, 16]}, ["Identity:0"], "calls are expanded"),
     "queues": ({}, ["batches_enqueue"], ""),
 }
+BOUNDED = {"x:0": [16, 16]}, ["while/Exit_1:0"], ""
 
 
 @pytest.fixture(scope="module")
 def kinds() -> dict[str, bytes]:
-    told = json.loads(child.run("tests.oracle.kinds", json.dumps([*RUNS]).encode(), timeout_s=300))
+    told = json.loads(child.run("tests.oracle.kinds", json.dumps([*RUNS, "bounded_loop"]).encode(), timeout_s=300))
     return {name: base64.b64decode(raw) for name, raw in told.items()}
 
 
 def asked(raw: bytes, kind: str, *, meta: bool = False) -> dict[str, Any]:
     """With `meta` its queue runners fill the queue, and the train op runs."""
-    feeds, fetches, _ = RUNS[kind]
+    feeds, fetches, _ = {**RUNS, "bounded_loop": BOUNDED}[kind]
     fetches = ["GradientDescent"] if meta else fetches
     initialise = [name for name in read_graph(raw).names if name.endswith("/Assign")]
     question = {"graph": base64.b64encode(raw).decode(), "cpus": CPUS, "meta": meta, "initialise": initialise}
@@ -80,6 +88,16 @@ def test_what_is_computed_stays_the_same(kinds: Any, tmp_path: Path) -> None:
     path = tmp_path / "placed.pb"
     run(kinds["old_loop"], cluster=f"cpu={CPUS}", algorithm=spread).write(path)
     before, after = (asked(raw, "old_loop")["values"] for raw in (kinds["old_loop"], path.read_bytes()))
+    assert before == pytest.approx(after)
+
+
+def test_a_loop_ends_whose_constant_bound_comes_from_another_device(kinds: Any, tmp_path: Path) -> None:
+    """Grappler puts the bound into the loop on the device of its Enter, where nothing learned of a second iteration."""
+    path = tmp_path / "placed.pb"
+    run(kinds["bounded_loop"], cluster=f"cpu={CPUS}", algorithm=bound_elsewhere).write(path)
+    written = read_graph(path)
+    assert written.requested[written.row("bound")].endswith("CPU:1")
+    before, after = (asked(raw, "bounded_loop")["values"] for raw in (kinds["bounded_loop"], path.read_bytes()))
     assert before == pytest.approx(after)
 
 

@@ -24,7 +24,7 @@ HERE = load_cluster("cpu=1")
 PAIRS = [(6, 8), (8, 6)]  # both are numbers of channels and units, too
 # Built for one example, a gradient that sums over examples drops the sum: the graph is another one.
 ALONE = ("attention", "words_1", "words_2", "unrolled", "synthetic", "queued", "generative", "MobileNetV3Small")
-LOOPING = [f"{name}_{version}" for name in ("by_example", "by_part", "words") for version in (1, 2)]
+LOOPING = [f"{name}_{version}" for name in ("by_example", "by_part", "by_row", "words") for version in (1, 2)]
 
 
 @pytest.fixture(scope="module")

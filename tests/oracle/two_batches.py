@@ -251,6 +251,33 @@ def queued(tf: Any, batch: int) -> None:
     _trained(tf, tf.matmul(x, _variable(tf, 256, CLASSES)), labels)
 
 
+def one_by_one(tf: Any, batch: int) -> None:
+    """A batch is put into a queue at once, and its examples are taken out in a loop."""
+    queue = tf.queue.FIFOQueue(100, [tf.float32], [[4]])
+    filled = queue.enqueue_many([tf.compat.v1.placeholder(tf.float32, [batch, 4])])
+    w = _variable(tf, 4, 4)
+
+    def body(at: Any, total: Any) -> tuple[Any, Any]:
+        taken = tf.cond(tf.equal(at % 2, 0), queue.dequeue, lambda: queue.dequeue() + queue.dequeue())
+        return at + 1, total + tf.matmul(taken[None], w)
+
+    with tf.control_dependencies([filled]):
+        start = tf.constant(0)
+    tf.while_loop(lambda at, _: at < 3, body, [start, tf.zeros([1, 4])])
+
+
+def staged(tf: Any, batch: int) -> None:
+    """Batches that are kept under keys for the next step."""
+    x = tf.compat.v1.placeholder(tf.float32, [batch, 4])
+    area: dict[str, Any] = {"indices": [1, 0], "dtypes": [tf.float32, tf.float32], "shared_name": "area"}
+    filled = tf.raw_ops.MapStage(key=tf.constant(1, tf.int64), values=[x, tf.transpose(x)], **area)
+    with tf.control_dependencies([filled]):
+        _, (rows, columns) = tf.raw_ops.MapUnstageNoKey(**area)
+    rows.set_shape([batch, 4])
+    columns.set_shape([4, batch])
+    tf.identity(tf.tanh(rows) @ columns)
+
+
 def dataset(tf: Any, batch: int) -> None:
     """An iterator over batches."""
     v1 = tf.compat.v1
@@ -346,6 +373,19 @@ def by_example(tf: Any, batch: int) -> None:
     _trained(tf, logits, v1.placeholder(tf.int32, [batch]))
 
 
+def by_row(tf: Any, batch: int) -> None:
+    """Rows of a tensor that a loop takes by its counter, as autograph writes `for i in tf.range(batch)`."""
+    x, w = tf.compat.v1.placeholder(tf.float32, [batch, 4]), _variable(tf, 4)
+    results = tf.TensorArray(tf.float32, batch, element_shape=[4])
+    limit = tf.constant(batch)
+
+    def body(at: Any, results: Any) -> tuple[Any, Any]:
+        return at + 1, results.write(at, x[at] * tf.gather(x, at) * w)
+
+    _, results = tf.while_loop(lambda at, _: at < limit, body, [0, results])
+    tf.identity(tf.tanh(results.stack()))
+
+
 def by_part(tf: Any, batch: int) -> None:
     """Loops that count rows which are no batch: halves, all but one, one or two more, twice and thrice as many."""
     v1 = tf.compat.v1
@@ -396,6 +436,15 @@ def recommending(tf: Any, batch: int) -> None:
     each = tf.stack(rows, 1)
     pairs = tf.reshape(tf.matmul(each, each, transpose_b=True), [batch, 16])
     _trained(tf, tf.matmul(pairs, _variable(tf, 16, CLASSES)), v1.placeholder(tf.int32, [batch]))
+
+
+def sharded(tf: Any, batch: int) -> None:
+    """A lookup in a table of three parts, as parameter servers hold it, for a training."""
+    v1 = tf.compat.v1
+    parts = v1.fixed_size_partitioner(3)
+    table = v1.get_variable("table", [30, 6], partitioner=parts)
+    found = v1.nn.embedding_lookup(table, v1.placeholder(tf.int32, [batch, 3]), partition_strategy="div")
+    v1.train.AdamOptimizer(0.1).minimize(tf.reduce_mean(tf.reduce_sum(found, 1) ** 2))
 
 
 def transcribing(tf: Any, batch: int) -> None:
@@ -612,15 +661,15 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     **{
         program.__name__: _first(program)
         for program in (
-            conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative, smoothness,
-            twice, ordered, wide, recommending, transcribing, neighbours, by_hand, beyond, towers,
-            scattering, cropping, partly_open, contrastive, crossing, judged, beside, shaped, undone, hashed,
-            time_first, outvoted,
+            conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative,
+            smoothness, one_by_one, staged, twice, ordered, wide, recommending, sharded, transcribing, neighbours,
+            by_hand, beyond, towers, scattering, cropping, partly_open, contrastive, crossing, judged, beside, shaped,
+            undone, hashed, time_first, outvoted,
         )
     },
     **{
         f"{program.__name__}_{generation}": door(program)
-        for program in (words, each_example, by_example, by_part)
+        for program in (words, each_example, by_example, by_part, by_row)
         for generation, door in ((1, _first), (2, _second))
     },
     "halves by sizes": _halves(lambda tf, x, half: tf.split(x, [half, half])),

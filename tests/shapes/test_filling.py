@@ -662,3 +662,17 @@ def test_ones_that_the_loss_of_a_tower_counts_are_as_many_as_its_examples(batch:
         made.add(f"present_{at}", "Sum", [f"ones_{at}", "axis"], T=type_attr(INT32), Tidx=type_attr(INT32))
     graph = with_shapes(made.built(), batch=batch)
     assert [shape(graph, name) for name in ("rows_0", "rows_1", "ones_0", "ones_1")] == [(ones, 3)] * 2 + [(ones,)] * 2
+
+
+@pytest.mark.parametrize("examples", [-1, 8])
+@pytest.mark.parametrize(("batch", "said"), [(6, False), (12, True)])
+def test_a_batch_beside_a_feed_that_says_another_is_said_to_change_nothing(
+    examples: int, batch: int, said: bool
+) -> None:
+    """`--feed x=6,3 --batch 12` was simulated with six examples, and nothing said so."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(examples, 3))
+    made.add("end", "Neg", ["x"], T=type_attr())
+    graph = with_shapes(made.built(), batch=batch, feeds={"x": (6, 3)})
+    assert shape(graph, "end") == (6, 3)
+    assert ("batch 12 changes nothing: what brings examples is fed other shapes" in graph.notes) == said

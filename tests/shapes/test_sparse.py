@@ -147,6 +147,20 @@ def test_the_default_of_a_dense_shape_is_written_anew_though_nobody_reads_it() -
     assert elements(graph.attrs[graph.row("sides")]) == [7, 50]
 
 
+def test_rows_of_a_sparse_tensor_are_the_batch_of_a_file_that_is_fed_nothing_else() -> None:
+    """As a recommender's tower whose loss has no labels: `--batch` changed nothing."""
+    made = fed([(f"a/{name}", dtype, shape) for name, dtype, shape in V1[1:]])
+    value = TensorProto(dtype=INT64, int64_val=[6, 50])
+    value.tensor_shape.dim.add(size=2)
+    made.add("sides", "Const", dtype=type_attr(INT64), value=AttrValue(tensor=value))
+    made.add("a/shape", "PlaceholderWithDefault", ["sides"], dtype=type_attr(INT64), shape=shape_attr(2))
+    made.add("w", "VariableV2", dtype=type_attr(FLOAT), shape=shape_attr(50, 3))
+    parts = ["a/indices", "a/values", "a/shape", "w"]
+    made.add("product", "SparseTensorDenseMatMul", parts, T=type_attr(FLOAT), Tindices=type_attr(INT64))
+    graph = with_shapes(made.built(), batch=8)
+    assert (shapes(graph)["product"], elements(graph.attrs[graph.row("sides")])) == ((8, 3), [8, 50])
+
+
 @pytest.mark.parametrize("entries", [0, 1, 3, 7, 20, 23])
 def test_made_up_entries_are_sorted_different_and_in_each_row(entries: int) -> None:
     graph = with_shapes(wide(dense=7, product=False).built(), feeds={"x_1": (entries,)})

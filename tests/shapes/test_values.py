@@ -487,3 +487,20 @@ def test_a_table_of_each_number_beside_each_is_no_longer_than_other_values(side:
     made.add("places", "Where", ["same"], T=type_attr(BOOL))
     made.add("end", "Identity", ["places"], T=type_attr(9))
     assert shape_of(with_shapes(made.built(producer=1882)), "places") == (found, 2)
+
+
+@pytest.mark.parametrize("op", ["Minimum", "ClipByValue"])
+def test_bounds_of_more_numbers_than_are_followed_are_unknown(op: str) -> None:
+    """They counted as no numbers at all: their sum was 0, and a lookup by them crashed."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(INT32), shape=shape_attr(5000))
+    made.add("scale", "Const", dtype=type_attr(INT32), value=vector(*range(4)))
+    for name, value in (("least", 0), ("most", 3), ("axis", 0), ("one", 1)):
+        made.add(name, "Const", dtype=type_attr(INT32), value=scalar(value))
+    made.add("bounded", op, ["x", "most"] if op == "Minimum" else ["x", "least", "most"], **INTS)
+    looked_up = {"Tparams": type_attr(INT32), "Tindices": type_attr(INT32), "Taxis": type_attr(INT32)}
+    made.add("found", "GatherV2", ["scale", "bounded", "axis"], **looked_up)
+    made.add("total", "Sum", ["bounded", "axis"], **INTS, Tidx=type_attr(INT32))
+    made.add("range", "Range", ["axis", "total", "one"], Tidx=type_attr(INT32))
+    graph = with_shapes(made.built(producer=1882))
+    assert (shape_of(graph, "found"), shape_of(graph, "range")) == ((5000,), (-1,))

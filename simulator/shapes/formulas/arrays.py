@@ -377,11 +377,14 @@ def counting(site: Site) -> Outputs:
         if step == 0 or (step > 0 and start > limit) or (step < 0 and start < limit):
             raise ShapeError(f"Range from {start} to {limit} in steps of {step}")
         whole = all(isinstance(one, int) for one in (start, limit, step))
-        size = -(-(limit - start) // step) if whole else ceil(abs((limit - start) / step))
-        return ((max(0, as_dim(size)),),)
-    if step == 1:
-        return ((site.algebra.minus(as_dim(limit), as_dim(start)),),)
-    return (site.ranked(1),)
+        size = max(0, as_dim(-(-(limit - start) // step) if whole else ceil(abs((limit - start) / step))))
+    elif step == 1:
+        size = site.algebra.minus(as_dim(limit), as_dim(start))
+    else:
+        return (site.ranked(1),)
+    if (start, step) == (0, 1):
+        site.made[0] = Handle("places", length=size)
+    return ((size,),)
 
 
 def spaced(site: Site) -> Outputs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulator.shapes.dims import SYMBOLS, Dims, Value, as_dim, known
 from simulator.shapes.ranges import bounds
-from simulator.shapes.site import Outputs, Rule, ShapeError, Site, written
+from simulator.shapes.site import Handle, Outputs, Rule, ShapeError, Site, written
 
 
 def sliced(site: Site) -> Outputs:
@@ -364,6 +364,9 @@ def parted(site: Site) -> Outputs:
     if shape is None or index is None:
         return (None,) * parts
     site.merged(shape[: len(index)], index)
+    if (places := site.handle(0, "places")) is not None:
+        part = Handle("part", site.name, ((places.length,),), length=parts)
+        site.made.update(dict.fromkeys(range(parts), part))
     return [(site.fresh() if value is None else value.count(at), *shape[len(index) :]) for at in range(parts)]
 
 
@@ -381,7 +384,18 @@ def stitched(site: Site) -> Outputs:
             rest = site.merged(rest, given[len(index) :])
     if rest is None:
         return (None,)
-    return ((site.fresh() if largest is None else largest + 1, *rest),)
+    whole = _put_together(site, parts)
+    rows = site.fresh() if largest is None else largest + 1
+    return ((rows if whole is None else whole, *rest),)
+
+
+def _put_together(site: Site, parts: int) -> int | None:
+    """The number of places that a DynamicPartition dealt out, where each part comes back: as in a lookup in shards."""
+    dealt = {site.handle(at, "part") for at in range(parts)}
+    one = dealt.pop() if len(dealt) == 1 else None
+    if one is None or len({*site.tensors[:parts]}) < one.length or not one.shapes[0]:
+        return None
+    return one.shapes[0][0]
 
 
 def counted_into(slot: int) -> Rule:

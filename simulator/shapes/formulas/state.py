@@ -159,6 +159,28 @@ def _area(site: Site) -> str:
     return f"staging area {site.text('container')}/{site.text('shared_name')}"
 
 
+def staged_by_key(site: Site) -> Outputs:
+    """MapStage: parts of what belongs to a key, each at its place."""
+    for place, shape in zip(site.wholes(1) or (), site.shapes[2:], strict=False):
+        site.put(_part(site, place), shape)
+    return ()
+
+
+def unstaged_by_key(site: Site) -> Outputs:
+    """MapUnstage: the parts at these places; where the first input is no key, the key comes first."""
+    keyless = site.op.endswith("NoKey")
+    places = site.wholes(0 if keyless else 1)
+    count = site.outputs - keyless
+    if places is None or len(places) != count:
+        return [()] * keyless + [None] * count
+    held = [site.taken(_part(site, place)) for place in places]
+    return [()] * keyless + [shapes[0] if shapes else None for shapes in held]
+
+
+def _part(site: Site, place: int) -> Handle:
+    return Handle("queue", f"{_area(site)}/{place}")
+
+
 def stack(site: Site) -> Outputs:
     """Stack: a handle; StackV2 is a resource, and kept the shape of the reference to two strings that it was before."""
     site.made[0] = Handle("queue", site.name)

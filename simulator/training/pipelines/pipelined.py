@@ -111,7 +111,7 @@ def _cut(
     found = depths(division, costs.run_ns[:, kinds[0]].tolist())
     if len(where) > found.count:
         raise SimvizError(
-            f"{division.graph.source}: {counted(found.count, 'op')} of the forward pass make no {len(where)} stages; "
+            f"{division.graph.source}: a forward pass of {counted(found.count, 'op')} makes no {len(where)} stages; "
             "ask for fewer."
         )
     paces = [cluster.devices[row].bytes_per_s / 1e9 for row in rows]

@@ -42,6 +42,10 @@ from simulator.wording import choices, counted, some
 
 Replication: TypeAlias = Literal["in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical"]
 Home: TypeAlias = Literal["ps", "cpu", "gpu"]
+_AS_IT_STANDS = (
+    "Take it as it stands (--replicate none), or give each worker task such a graph (--replicate between, which needs "
+    "ps tasks)"
+)
 
 
 def replicate(
@@ -110,7 +114,7 @@ def replicate(
     graph = grouped(graph.imported(), Setter(ps, ps_strategy, seed))
     found = anatomy(graph, fetches=fetch)
     if how != "between":
-        _undivided(graph, found, how)
+        _undivided(graph, found, repr(how), _AS_IT_STANDS)
     examples = found.batch or batch or 0
     if how in ("between", "both"):
         setter = Setter(_shared(cluster), ps_strategy, seed)
@@ -129,7 +133,12 @@ def check_one_device(graph: Graph, fetch: Sequence[str] | None = None) -> None:
     check_devices(graph)
     _of_one_device(graph)
     _of_one_worker(graph)
-    _undivided(graph, anatomy(graph, fetches=fetch), "pipeline")
+    _undivided(
+        graph,
+        anatomy(graph, fetches=fetch),
+        "stages of microbatches",
+        "Leave --microbatches out, or drop the strings (--ignore-devices)",
+    )
 
 
 def _of_one_client(regime: Regime | None, how: str) -> None:
@@ -160,15 +169,14 @@ def _of_one_worker(graph: Graph) -> None:
         )
 
 
-def _undivided(graph: Graph, found: Anatomy, how: str) -> None:
+def _undivided(graph: Graph, found: Anatomy, how: str, advice: str) -> None:
     """Refuse to give devices anew to a graph that names several, as towers and layers do."""
     named = devices_named(graph, found.step.runs)
     if named:
         several = some([str(one).removeprefix("/device:") for one in named])
         raise GraphError(
-            f"{graph.source} divides its step among {several} by its own device strings, so {how!r} would divide it "
-            "again. Take it as it stands (--replicate none), or give each worker task such a graph (--replicate "
-            "between, which needs ps tasks)."
+            f"{graph.source} divides its step among {several} by its own device strings, so {how} would divide it "
+            f"again. {advice}."
         )
 
 

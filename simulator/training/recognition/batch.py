@@ -19,7 +19,7 @@ from simulator.graph.step import Step
 from simulator.graph.tensors import shape_of
 from simulator.graph.traversal import PLACEHOLDERS, gathered
 from simulator.shapes.ragged import row_splits
-from simulator.shapes.sparse import sparse_placeholders
+from simulator.shapes.sparse import rows_in_file, sparse_placeholders
 from simulator.training.recognition.variables import variable_shape
 
 SUMS = frozenset(("AddN", "Add", "AddV2", "AccumulateNV2", "ConcatV2", "Pack"))  # or lie side by side to be summed
@@ -63,10 +63,10 @@ def batch_of(
 
     The batch is the first dimension that most fed tensors have, or most outputs of pipelines where none is fed. Without
     these it is that of the labels of losses that the graph makes or holds itself. Among equally frequent ones it is the
-    dimension that most fed tensors have anywhere: sequences may be fed by time first, then by example. A sparse tensor
-    has entries in place of rows; they count as examples where no dense tensor is fed. The batch counts once for each of
-    the identical towers whose batches are joined only in sums or all-reduces. `gradients` are pairs of a variable and
-    an edge.
+    dimension that most fed tensors have anywhere: sequences may be fed by time first, then by example. Where no dense
+    tensor is fed, it is the rows of sparse ones, or their entries if the graph does not say how many rows. The batch
+    counts once for each of the identical towers whose batches are joined only in sums or all-reduces. `gradients` are
+    pairs of a variable and an edge.
     """
     fed = _fed(graph, step)
     if fed:
@@ -75,7 +75,8 @@ def batch_of(
         dense = {row: found for row, found in fed.items() if row not in of_sparse}
         of_entries = {row: found for row, found in fed.items() if row in entries}
         splits = row_splits(graph, graph.tensor_shape)
-        size = _size(graph, dense or of_entries or fed, splits)
+        size = 0 if dense else rows_in_file(graph, sparse)
+        size = size or _size(graph, dense or of_entries or fed, splits)
         batched = (
             *(row for row, found in dense.items() if row not in splits and (found == size or _is_open(graph, row))),
             *of_entries,

@@ -255,7 +255,7 @@ def test_what_cannot_be_pipelined_is_refused() -> None:
         pipeline(graph, cluster, microbatches=1)
     with pytest.raises(ClusterError, match="too few for 3 stages; ask for fewer"):
         pipeline(graph, cluster, microbatches=4, stages=3)
-    with pytest.raises(SimvizError, match="make no 2 stages; ask for fewer"):
+    with pytest.raises(SimvizError, match="a forward pass of 1 op makes no 2 stages; ask for fewer"):
         pipeline(chain(1, 12), cluster, microbatches=4)
     with pytest.raises(GraphError, match="give the batch"):
         pipeline(momentum(), cluster, microbatches=2)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simulator.graph.messages import AttrValue
 from simulator.shapes.filling import with_shapes
 from simulator.training.recognition.anatomy import anatomy
+from tests.shapes.test_rules import vector
 from tests.strategies import Rows, loop, shape_attr, shapes_attr, type_attr, typed, types_attr
 from tests.training.programs.test_between import variable
 from viz import run
@@ -103,6 +104,25 @@ def test_entries_of_sparse_tensors_are_no_examples(entries: list[int], batch: in
     found = anatomy(rows.built())
     assert found.batch == batch
     assert len(found.batched) == 2 * len(entries) + 1
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_rows_of_sparse_tensors_are_the_examples_where_nothing_dense_is_fed(said: bool) -> None:
+    """A training with 40 entries in eight rows told of 40 examples a step."""
+    rows = Rows()
+    model(rows)
+    for name, shape in (("values", (40,)), ("indices", (40, 2))):
+        rows.add(f"ids/{name}", "Placeholder", dtype=type_attr(9), _output_shapes=shapes_attr(shape))
+    if said:
+        rows.add("sides", "Const", dtype=type_attr(3), value=vector(8, 4))
+    else:
+        rows.add("sides", "Placeholder", dtype=type_attr(9), _output_shapes=shapes_attr((2,)))
+    made_dense = {"T": type_attr(), "Tindices": type_attr(9), "_output_shapes": shapes_attr((8, 4))}
+    x = rows.add("x", "SparseToDense", ["ids/indices", "sides", "ids/values", "axis"], **made_dense)
+    y = rows.add("y", "Const", **typed("Const", (8, 2)))
+    made = tower(rows, "t", x, y)
+    rows.add("train", "NoOp", [update(rows, name, part) for name, part in zip("wb", made, strict=True)])
+    assert anatomy(rows.built()).batch == (8 if said else 40)
 
 
 @pytest.mark.parametrize("turned", [False, True])
