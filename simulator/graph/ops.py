@@ -7,7 +7,7 @@ are cached per op and values of the attributes that matter, in which the thousan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -25,21 +25,8 @@ from simulator.wording import counted
 _Answer = TypeVar("_Answer")
 
 
-def of_each(answer: Callable[[str, Attrs], _Answer], ops: Sequence[str], attrs: Sequence[Attrs]) -> list[_Answer]:
-    """[N] `answer(op, attrs)` for each node, asked once for all nodes of one op that share their attributes."""
-    known: dict[tuple[str, int], tuple[_Answer, Attrs]] = {}  # attributes that are held keep their identity
-    found = []
-    for op, attr in zip(ops, attrs, strict=True):
-        key = op, id(attr)
-        entry = known.get(key)
-        if entry is None:
-            entry = known[key] = answer(op, attr), attr
-        found.append(entry[0])
-    return found
-
-
 def of_nodes(answer: Callable[[str, Attrs], _Answer], graph: Graph) -> list[_Answer]:
-    """[N] `answer(op, attrs)` for each node of a graph, as `of_each`."""
+    """[N] `answer(op, attrs)` for each node, asked once for all nodes of one op that share their attributes."""
     return list(map(of_alike(answer, graph).__getitem__, graph.alike[1].tolist()))
 
 
