@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, positions
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints, positions
 from simulator.errors import SimvizError
 from simulator.execution.buffers import Buffers, buffers
 from simulator.execution.layouts import Layouts
@@ -43,7 +43,7 @@ from simulator.execution.table_columns import (
     expenses,
     graph_edges,
     join,
-    layout,
+    laid_step,
     once,
     posting_references,
     run_times,
@@ -259,8 +259,7 @@ def _tables(
         ops, edges = with_end(ops, edges)
     instant = flags(ops.inserted | ops.silent | ops.are(NO_KERNEL))
     posting = ops.are({POSTING}) & (pieces is not None)
-    columns, tensor_of = layout(edges, len(ops.node))
-    first = alike(tensor_of)[0]  # edge of each tensor
+    laid = laid_step(graph, ops, edges)
     return Tables(
         names=ops.names,
         node=ops.node,
@@ -272,11 +271,11 @@ def _tables(
         merge=ops.merge,
         threaded=flags(instant & ~(ops.inserted & (ops.bound < 0)) | posting),
         expense=expenses(ops, instant),
-        post=ids(edges.post[first]),
-        turn_ns=ints(edges.turn_ns[first]),
+        post=ids(edges.post[laid.first_edge]),
+        turn_ns=ints(edges.turn_ns[laid.first_edge]),
         instant=instant,
-        **vars(columns),
-        **vars(buffers(graph, ops, edges, columns, tensor_of, costs)),
+        **vars(laid.layout),
+        **vars(buffers(laid, costs)),
         **vars(cluster_columns(cluster, pairs)),
         notes=notes,
         dead_fetches=dead_fetches,
