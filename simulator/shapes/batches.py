@@ -115,7 +115,7 @@ def batch_change(
 
 
 class _Known(NamedTuple):
-    """What is known of a graph if a size is its batch."""
+    """A graph, and all that is known of its tensors if a size is its batch."""
 
     loops: _Loops
     found: Inferred
