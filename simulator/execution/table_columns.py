@@ -14,7 +14,7 @@ import numpy.typing as npt
 from simulator import limits
 from simulator.cluster.copies import dispatch_ns
 from simulator.cluster.memories import host_devices
-from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, stable_order
+from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, pointers, stable_order
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.arrays import BY_TIME, CHEAP, DEAR
 from simulator.execution.routes import Routes, routes_of
@@ -344,11 +344,6 @@ def starts(*columns: Ids | Ints) -> Flags:
     if len(new):
         new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return new
-
-
-def pointers(sorted_or_not: Ids | Ints, count: int) -> Ids:
-    """[count + 1] where each value's rows begin once the column is sorted."""
-    return ids(np.concatenate([[0], np.cumsum(np.bincount(sorted_or_not, minlength=count))]))
 
 
 def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> npt.NDArray[np.int64]:
