@@ -27,8 +27,7 @@ from simulator import (
     read_graph,
 )
 from simulator.cluster.cluster import Link
-from simulator.columns import Ids, flags, ids, ints
-from simulator.execution.table_columns import pointers
+from simulator.columns import Ids, flags, ids, ints, pointers
 from simulator.execution.transfers import transfers_of
 from tests.execution.cases import apart, attrs_of, cluster, costs, whole
 from tests.strategies import Rows, typed

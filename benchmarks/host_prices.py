@@ -136,8 +136,7 @@ def price_ns(tf: Any, kernel: Kernel, size: int, device: Device) -> int:
         path = Path(folder, "graph.pb")
         path.write_bytes(graph.as_graph_def().SerializeToString())
         read = load(path)
-    works, which = works_of(read, handed_on(read))
-    return time_of(works[which[read.index[name]]], device)
+    return time_of(works_of(read, handed_on(read)).of(read.index[name]), device)
 
 
 def took_ns(tf: Any, kernel: Kernel, size: int, repeats: int) -> float:

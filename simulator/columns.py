@@ -58,6 +58,11 @@ def pointers_of(lists: Sequence[Sequence[int]]) -> Ids:
     return ids(np.cumsum([0, *map(len, lists)]))
 
 
+def pointers(keys: npt.NDArray[np.integer], count: int) -> Ids:
+    """[count + 1] where the rows of each key from 0 on begin, once they are sorted by it."""
+    return ids(np.append(0, np.cumsum(np.bincount(keys, minlength=count))))
+
+
 def by_key(keys: npt.NDArray[np.integer], count: int) -> tuple[Ints, Ints]:
     """The rows in order of (key, row), and [count+1] where those of each key from 0 on begin."""
     order = stable_order(keys)
@@ -226,9 +231,7 @@ class Lists(Sequence[tuple[int, ...]]):
         """The same lists with these items alone."""
         if kept.all():
             return self
-        return Lists(
-            ids(np.append(0, np.cumsum(np.bincount(self.of[kept], minlength=len(self))))), ids(self.item[kept])
-        )
+        return Lists(pointers(self.of[kept], len(self)), ids(self.item[kept]))
 
     def at(self, rows: npt.NDArray[np.integer]) -> Lists:
         """Those lists, in that order; -1: an empty one."""

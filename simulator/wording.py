@@ -69,10 +69,10 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join([*map(str.ljust, row[:-1], wide), row[-1]]).rstrip() for row in rows]
 
 
-def shortened(text: str, most: int = 80) -> str:
-    """The text printable and in one line, cut in the middle where it is longer than `most`."""
-    shown = printable(text[: 4 * most] + text[-most:] if len(text) > 5 * most else text)
-    return shown if len(shown) <= most else f"{shown[: most - most // 3]}…{shown[-(most // 3 - 1) :]}"
+def shortened(text: str) -> str:
+    """The text printable and in one line, cut in the middle where it has more than 80 characters."""
+    shown = printable(text[:320] + text[-80:] if len(text) > 400 else text)
+    return shown if len(shown) <= 80 else f"{shown[:54]}…{shown[-25:]}"
 
 
 def cut_off(text: str, most: int) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from simulator.bounds.cuts import Values
-from simulator.bounds.prices import Demand, Use, Ways, least_ns
+from simulator.bounds.prices import Demand, Use, Uses, least_ns
 
 _MANY = 10**9  # looks
 
@@ -20,7 +20,7 @@ _MANY = 10**9  # looks
 def demand(
     work_ns: npt.ArrayLike,
     ends: list[tuple[int, list[int]]],
-    ways: Ways = (((),), ((),)),
+    uses: Uses = (((),), ((),)),
     *,
     lanes: tuple[int, ...] = (1, 1),
     stretch: list[int] | None = None,
@@ -42,7 +42,7 @@ def demand(
         stretch=np.array(stretch if stretch is not None else [0] * len(ends), np.int64),
         number=np.ones(len(ends), np.int64),
         nbytes=np.ones(len(ends), np.int64),
-        ways=ways,
+        uses=uses,
         path_ns=path_ns,
     )
 
@@ -110,7 +110,7 @@ def by_library(of: Demand) -> float:
     """The least makespan by a linear program: groups in parts on classes, values that cross in parts by some pair."""
     classes, stretches, groups = of.work_ns.shape
     phases, values = len(of.path_ns), len(of.number)
-    here = [(side, number) for side, way in enumerate(of.ways) for number in range(len(way))]
+    here = [(side, number) for side, way in enumerate(of.uses) for number in range(len(way))]
     share = np.arange(classes * groups).reshape(classes, groups)
     sent = classes * groups + np.arange(len(here) * values).reshape(len(here), values)
     phase = share.size + sent.size + np.arange(phases)
@@ -131,7 +131,7 @@ def by_library(of: Demand) -> float:
             if resource < classes:
                 np.add.at(row, share[resource], of.work_ns[resource][inside].sum(axis=0))
             for at, (side, number) in enumerate(here):
-                for use in of.ways[side][number]:
+                for use in of.uses[side][number]:
                     if use.resource == resource:
                         ns = use.fixed_ns * of.number + np.floor(of.nbytes * (use.ps_per_byte / 1000))
                         row[sent[at]] += ns * np.isin(of.stretch, inside)

@@ -207,10 +207,10 @@ def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
     ]
 
 
-def largest_ops(scene: Scene, count: int = 10) -> list[int]:
-    """The slices that ran longest, ties in order of start."""
+def largest_ops(scene: Scene) -> list[int]:
+    """The ten slices that ran longest, ties in order of start."""
     took = scene.trace.ops.end_ns - scene.trace.ops.start_ns
-    return [int(row) for row in np.lexsort((np.arange(len(took)), -took))[:count]]
+    return [int(row) for row in np.lexsort((np.arange(len(took)), -took))[:10]]
 
 
 def critical_shares(scene: Scene) -> list[Share]:

@@ -190,9 +190,8 @@ class SatModel:
         problem, tables, task = self.problem, self.problem.tables, self.problem.cluster.task_of
         tensor, reader = int(tables.edge_tensor[edge]), int(tables.consumer[edge])
         source, nbytes = int(tables.tensor_op[tensor]), problem.nbytes[tensor]
-        way, (between, paces) = tables.ways
-        alone = [NEVER if one is None else alone_ns(one, nbytes) for one in paces]
-        pace = between[way[edge]]
+        alone = [NEVER if one is None else alone_ns(one, nbytes) for one in tables.ways.paces]
+        pace = tables.ways.pace[tables.way[edge]]
         for here, sent in self.at[self.group[source]].items():
             for there, got in self.at[self.group[reader]].items():
                 if here == there:

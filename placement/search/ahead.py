@@ -62,7 +62,7 @@ def ahead_of(decisions: Decisions) -> Ahead:
     tensor = tables.edge_tensor[kept]
     maker = tables.tensor_op[tensor]
     by = stable_order(maker)
-    way, ways = tables.ways
+    ways = tables.ways
     size, wire = alone_of_sizes(tables, ways.paces, no_route=0)  # the simulation refuses a transfer that has none
     sizes, paces = wire.shape
     size = np.where(tables.unsent, sizes, size)
@@ -86,7 +86,7 @@ def ahead_of(decisions: Decisions) -> Ahead:
         first=narrow(np.searchsorted(maker[by], np.arange(len(tables) + 1))),
         reader=narrow(tables.consumer[kept][by]),
         size=narrow(size[tensor[by]] * paces),
-        way=narrow(way[kept][by] * devices**2),
+        way=narrow(tables.way[kept][by] * devices**2),
         pace=narrow(ways.pace),
         wire_ns=column([*wire, [0] * paces]),
         run_ns=column(np.maximum(tables.kind_ns, 0)),

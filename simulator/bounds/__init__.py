@@ -151,7 +151,7 @@ class _Edges(NamedTuple):
 def _edges(classes: Classes) -> _Edges:
     tables, count = classes.tables, len(classes.lanes)
     source, target = tables.tensor_op[tables.edge_tensor].astype(np.int64), tables.consumer.astype(np.int64)
-    nbytes, way = tables.tensor_bytes[tables.edge_tensor], tables.ways[0]
+    nbytes, way = tables.tensor_bytes[tables.edge_tensor], tables.way
     first, size = alike(nbytes, way)
     each = list(zip(nbytes[first].tolist(), way[first].tolist(), strict=True))
     changes = np.array(changes_ns(classes, each), np.int64).reshape(len(each), count, count)

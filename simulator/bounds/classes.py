@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.bounds.prices import Use, Ways
+from simulator.bounds.prices import Use, Uses
 from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, positions
 from simulator.execution.discipline import discipline
-from simulator.execution.routes import Pace, alone_ns
+from simulator.execution.routes import Pace, Ways, alone_ns
 from simulator.units import NEVER, Bytes, Nanos
 
 if TYPE_CHECKING:
@@ -113,16 +113,16 @@ def _fewer(of: Ints, kind: Ids, may: Flags, set_of: Ints) -> Ints:
 def changes_ns(classes: Classes, values: Sequence[tuple[Bytes, int]]) -> list[list[list[Nanos]]]:
     """[value][to][from] the least time between classes of a value of that size, packed and unpacked.
 
-    The second number of a value is its way (`Tables.ways`). A master's cut sends a value to one device of a task, which
+    The second number of a value is its way (`Tables.way`). A master's cut sends a value to one device of a task, which
     hands it on from the memory in which it arrived. So a route by a third class may be faster.
     """
-    rows, (ways, known) = range(len(classes.lanes)), classes.tables.ways[1]
+    rows, ways = range(len(classes.lanes)), classes.tables.ways
     members = [classes.members(row) for row in rows]
     several = [len(np.unique(classes.task[one])) > 1 for one in members]
     between, within = [], []  # of each way the paces from class to class, and of what stays on one device
-    for of in ways:
-        between.append([[_paces(of[np.ix_(one, to)], known, apart=one is to) for one in members] for to in members])
-        within.append([_paces(np.diagonal(of)[one], known) for one in members])
+    for of in ways.pace:
+        between.append([[_paces(of[np.ix_(one, to)], ways, apart=one is to) for one in members] for to in members])
+        within.append([_paces(np.diagonal(of)[one], ways) for one in members])
     times: dict[tuple[frozenset[Pace], Bytes], Nanos] = {}
 
     def least(paces: frozenset[Pace], size: Bytes) -> Nanos:
@@ -146,10 +146,10 @@ def changes_ns(classes: Classes, values: Sequence[tuple[Bytes, int]]) -> list[li
     return changes
 
 
-def _paces(of: Ids, known: Sequence[Pace | None], *, apart: bool = False) -> frozenset[Pace]:
-    """The different paces; with `apart` without those from a device to itself."""
+def _paces(of: Ids, ways: Ways, *, apart: bool = False) -> frozenset[Pace]:
+    """The different paces of these rows; with `apart` without those from a device to itself."""
     rows = np.unique(of[~np.eye(len(of), dtype=bool)] if apart else of).tolist()
-    return frozenset(pace for row in rows if (pace := known[row]) is not None)
+    return frozenset(pace for row in rows if (pace := ways.paces[row]) is not None)
 
 
 def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
@@ -159,7 +159,7 @@ def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
     least.
     """
     tables, device_of = classes.tables, np.arange(len(classes.task))
-    (way, (between, known)), tensor = tables.ways, tables.edge_tensor
+    ways, way, tensor = tables.ways, tables.way, tables.edge_tensor
     free = tables.unsent[tensor]
     source, target = classes.set_of[tables.tensor_op[tensor]], classes.set_of[tables.consumer]
     size = tables.tensor_bytes[tensor]
@@ -172,7 +172,7 @@ def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
             near = classes.may[there][None] & (device_of[:, None] != device_of[None])
             tasks = np.isin(classes.task, classes.task[classes.may[there]])
             near |= tasks[None] & (classes.task[:, None] != classes.task[None])
-            paces[here, there, by] = _paces(between[by][near & classes.may[here][:, None]], known)
+            paces[here, there, by] = _paces(ways.pace[by][near & classes.may[here][:, None]], ways)
         least[row] = min((alone_ns(pace, nbytes) for pace in paces[here, there, by]), default=NEVER)
         forced[row] = 0 if (classes.may[here] & classes.may[there]).any() else least[row]
     return ints(np.where(free, 0, least[which])), ints(np.where(free, 0, forced[which]))
@@ -181,14 +181,14 @@ def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
 # --- between two halves -----------------------------------------------------------------------------------------------
 
 
-def ways_between(classes: Classes, split: Ints, far: Flags, contention: str) -> tuple[int, Ways]:
+def uses_between(classes: Classes, split: Ints, far: Flags, contention: str) -> tuple[int, Uses]:
     """How many links there are, and how a value goes to the far half and back: its uses by each pair of classes.
 
     `split` and `far` are [D]. Links are numbered after the classes: one may stand for several that serve a device each.
     """
     routes = classes.tables.routes
     busy = discipline(routes, contention).contended
-    links, ways = 0, []
+    links, found = 0, []
     for there in (far, ~far):
         source, target = np.flatnonzero(~there), np.flatnonzero(there)
         route = routes.between(*np.meshgrid(source, target, indexing="ij")).astype(np.int64)
@@ -199,8 +199,8 @@ def ways_between(classes: Classes, split: Ints, far: Flags, contention: str) -> 
                 links += 1
         pairs = product(np.unique(split[source]).tolist(), np.unique(split[target]).tolist())
         by = [_lanes(classes, split, route, (source, target), pair) for pair in pairs]
-        ways.append(tuple(dict.fromkeys((*lanes, *on_links) for lanes in by if lanes is not None)) or ((),))
-    return links, (ways[0], ways[1])
+        found.append(tuple(dict.fromkeys((*lanes, *on_links) for lanes in by if lanes is not None)) or ((),))
+    return links, (found[0], found[1])
 
 
 def _rate(routes: Routes, route: Ints, busy: Flags) -> int:

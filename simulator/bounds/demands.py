@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.bounds.classes import ways_between
+from simulator.bounds.classes import uses_between
 from simulator.bounds.cuts import Values
 from simulator.bounds.prices import Demand, Found, least_ns
 from simulator.columns import Flags, Ints, alike, by_key
@@ -164,7 +164,7 @@ def _around(work: BoundFacts, handed: _Handed, op: int, above: Nanos, looks: int
             return Found(ns if ns > above else 0, looks - left)
         demand = _demand(work, handed, phases._replace(device=device), split, halves[tried])
         kinds = classes.of[alike(split)[0]].tobytes()  # tasks of other devices may have as many lanes, and other speeds
-        key = (demand.capacity, demand.ways, demand.path_ns, demand.far.tobytes(), kinds)
+        key = (demand.capacity, demand.uses, demand.path_ns, demand.far.tobytes(), kinds)
         if key not in known:
             found = least_ns(demand, above, left)
             known[key], left = found.ns, left - found.looks
@@ -210,7 +210,7 @@ def _demand(work: BoundFacts, handed: _Handed, phases: _Phases, split: Ints, far
     np.add.at(nbytes, of, tables.tensor_bytes[handed.tensor])
     ends = [handed.ends[row] for row in handed.row[once].tolist()]
     readers = [np.frombuffer(read, np.int64) for _, read in ends]
-    links, ways = ways_between(classes, split, far, work.contention)
+    links, uses = uses_between(classes, split, far, work.contention)
     return Demand(
         capacity=(*np.bincount(split, tables.lanes).astype(np.int64).tolist(), *[1] * links),
         far=far[first],
@@ -224,6 +224,6 @@ def _demand(work: BoundFacts, handed: _Handed, phases: _Phases, split: Ints, far
         stretch=phases.value[once],
         number=np.bincount(of, minlength=len(once)).astype(np.int64),
         nbytes=nbytes,
-        ways=ways,
+        uses=uses,
         path_ns=path,
     )

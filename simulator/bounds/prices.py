@@ -39,7 +39,7 @@ class Use(NamedTuple):
     ps_per_byte: float
 
 
-Ways = tuple[tuple[tuple[Use, ...], ...], tuple[tuple[Use, ...], ...]]  # to the far half and back, by pairs of classes
+Uses = tuple[tuple[tuple[Use, ...], ...], tuple[tuple[Use, ...], ...]]  # to the far half and back, by pairs of classes
 
 
 class Demand(NamedTuple):
@@ -56,7 +56,7 @@ class Demand(NamedTuple):
     stretch: Ints  # [Y] in which the value crosses
     number: Ints  # [Y] values of the same maker and readers
     nbytes: Ints  # [Y] of them together
-    ways: Ways
+    uses: Uses
     path_ns: tuple[Nanos, ...]  # [P] of a path through all phases, at least
 
 
@@ -88,7 +88,7 @@ def least_ns(demand: Demand, above: Nanos, looks: int) -> Found:
     It ends early where that will hardly come above a known bound.
     """
     resources, phases = len(demand.capacity) + 1, len(demand.path_ns)
-    used = [[_used(demand, uses) for uses in way] for way in demand.ways]
+    used = [[_used(demand, uses) for uses in way] for way in demand.uses]
     bits = _BITS - _most_ns(demand, used).bit_length()
     if bits < _COARSEST:
         return Found(sum(demand.path_ns), 0)

@@ -26,7 +26,7 @@ from simulator.costs.estimates.notes import alike, assumptions
 from simulator.costs.estimates.profiled import profile_notes, profiled_prices
 from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.profile import Profile
-from simulator.costs.roofline import EXECUTOR_NS, OpWork, time_of, work_of
+from simulator.costs.roofline import EXECUTOR_NS, OpWork, Works, time_of, work_of
 from simulator.costs.rules import FALLBACK_RULE, Rule, copying, handing_on, rule
 from simulator.costs.table import FALLBACK, PROFILED, STATIC, CostTable, scaled_ns
 from simulator.errors import ClusterError
@@ -54,23 +54,22 @@ def estimate(
     type or speed.
     """
     handing = handed_on(graph)
-    works, which = works_of(graph, handing)
+    works = works_of(graph, handing)
     models = _models(cluster)
-    column = np.array([work[:3] for work in works], np.int64).reshape(-1, 3)[which]
-    fallback = np.array([work.rule is FALLBACK_RULE or work.rule.opaque for work in works], bool)[which]
+    fallback = works.flags(lambda work: work.rule is FALLBACK_RULE or work.rule.opaque)
     resident, notes = resident_bytes(graph)
-    run_ns = np.array([[time_of(work, model) for model in models] for work in works], np.int64)
-    run_ns = run_ns.reshape(-1, len(models))[which]
+    run_ns = np.array([[time_of(work, model) for model in models] for work in works.different], np.int64)
+    run_ns = run_ns.reshape(-1, len(models))[works.which]
     source, errors = np.where(fallback, FALLBACK, STATIC), None
     sources = np.repeat(source[:, None], len(models), axis=1)
     if profile is not None:
-        by_profile, errors = profiled_prices(graph, models, works, which, handing, profile, step)
+        by_profile, errors = profiled_prices(graph, models, works, handing, profile, step)
         by_profile = _on_parts_of_cores(by_profile, models)
         run_ns = np.where(by_profile >= 0, by_profile, run_ns)
         source = np.where((by_profile >= 0).any(1), PROFILED, source)
         sources = np.where(by_profile >= 0, PROFILED, sources)
     of_prices = (sources, *([errors.relative] if errors is not None else []))
-    _price_on_gpus(run_ns, of_prices, graph, cluster, models, works, which)
+    _price_on_gpus(run_ns, of_prices, graph, cluster, models, works)
     if joined:
         _join_on_gpus(run_ns, graph, models)
     exchanged = price_collectives(run_ns, graph, cluster)
@@ -79,13 +78,13 @@ def estimate(
     return CostTable(
         kinds=cluster.kinds,
         run_ns=run_ns,
-        scratch_bytes=_scratch(models, works, which),
+        scratch_bytes=_scratch(models, works),
         resident_bytes=resident,
         source=ids(source),
-        flops=ints(column[:, 0]),
-        moved_bytes=ints(column[:, 1]),
+        flops=works.ints(lambda work: work.flops),
+        moved_bytes=works.ints(lambda work: work.moved),
         notes=(
-            *assumptions(graph, models, works, which, run_ns, sources),
+            *assumptions(graph, models, works, run_ns, sources),
             *exchanged,
             *notes,
             *profile_notes(profile, models, source),
@@ -107,10 +106,10 @@ def _on_parts_of_cores(run_ns: Ints, models: Sequence[Device]) -> Ints:
     return found
 
 
-def _scratch(models: Sequence[Device], works: Sequence[OpWork], which: Ints) -> Ints:
+def _scratch(models: Sequence[Device], works: Works) -> Ints:
     """[N] scratch memory; what cuDNN may take for a convolution counts where some device is no CPU."""
     elsewhere = any(model.type != "CPU" for model in models)
-    return ints(np.array([work.scratch * (elsewhere or not work.rule.of_cudnn) for work in works], np.int64)[which])
+    return works.ints(lambda work: work.scratch * (elsewhere or not work.rule.of_cudnn))
 
 
 def _price_on_gpus(
@@ -119,8 +118,7 @@ def _price_on_gpus(
     graph: Graph,
     cluster: Cluster,
     models: Sequence[Device],
-    works: Sequence[OpWork],
-    which: Ints,
+    works: Works,
 ) -> None:
     """Change times on GPUs, [N, K], where the host works, or all GPUs wait for each other.
 
@@ -129,10 +127,9 @@ def _price_on_gpus(
     gpus = [(column, model) for column, model in enumerate(models) if model.type == "GPU"]
     if not gpus:
         return
-    launched = np.array([work.rule.launches for work in works], bool)[which]
-    scalar = np.array([work.core_ps > 0 for work in works], bool)[which]
     held = ops.of_nodes(lambda op, attrs: ops.host_memory(op, attrs, "GPU", graph.library), graph)
-    hosted = launched & _in_host_memory(graph, held, scalar)
+    scalar = works.flags(lambda work: work.core_ps > 0)
+    hosted = works.flags(lambda work: work.rule.launches) & _in_host_memory(graph, held, scalar)
     summed, summing_ns = all_reduces(graph, cluster)
     hosts = {(kind, cluster.kind_of[home]) for kind, home in zip(cluster.kind_of, cluster.home.tolist(), strict=True)}
     for column, model in gpus:
@@ -154,8 +151,8 @@ def _join_on_gpus(run_ns: npt.NDArray[np.int64], graph: Graph, models: Sequence[
         run_ns[made.additions, column] = EXECUTOR_NS + reading_ns(graph, made.additions, model)
 
 
-def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
-    """The work of the different ops of the graph, by op, shapes and attributes, and [N] row of each node.
+def works_of(graph: Graph, handing: Ids) -> Works:
+    """The work of the nodes of the graph, by op, shapes and attributes.
 
     `handing` [N] are the inputs that nodes hand on, or that they copy what others would (`graph.handing_on`).
     """
@@ -194,7 +191,7 @@ def works_of(graph: Graph, handing: Ids) -> tuple[list[OpWork], Ints]:
             )
             works.append(work_of(_rule(op, how[node]), instance))
         which.append(row)
-    return works, np.array(which, np.int64)
+    return Works(works, ints(which))
 
 
 def _leaps(graph: Graph, taken: Sequence[int]) -> bool:

@@ -19,13 +19,16 @@ one thread runs such a kernel, the device is busy for all of it (docs/decisions,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 from simulator.cluster.cluster import Device
 from simulator.cluster.peaks import FORMATS, peak
+from simulator.columns import Flags, Ints, flags, ints
 from simulator.costs.formulas.contraction import contraction
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.formulas.shaped_op import ShapedOp
@@ -65,6 +68,25 @@ class OpWork(NamedTuple):
     streamed: int = 0  # bytes that these move, where it is more than `moved`
     rearranged: int = 0  # bytes that kernels read and write before and after a product
     made: int = 0  # bytes of outputs, which are among those moved
+
+
+class Works(NamedTuple):
+    """The work of the nodes of a graph. Axis: N nodes."""
+
+    different: Sequence[OpWork]
+    which: Ints  # [N] row of `different`
+
+    def of(self, node: int) -> OpWork:
+        """The work of a node."""
+        return self.different[int(self.which[node])]
+
+    def ints(self, value: Callable[[OpWork], int]) -> Ints:
+        """[N] a number of each node's work."""
+        return ints(np.array([value(work) for work in self.different], np.int64)[self.which])
+
+    def flags(self, test: Callable[[OpWork], bool]) -> Flags:
+        """[N] a test of each node's work."""
+        return flags(np.array([test(work) for work in self.different], bool)[self.which])
 
 
 def work_of(rule: Rule, instance: ShapedOp) -> OpWork:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, stable_order
+from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints
 from simulator.execution.stored import stored
-from simulator.execution.table_columns import pointers
 from simulator.graph.dtypes import REF
 from simulator.graph.handing_on import COPIED, NONE, REUSES, Reuse
 from simulator.graph.op_classes import CONSTANTS, CONTROL_FLOW, MERGES, VARIABLES
@@ -18,8 +17,7 @@ from simulator.partitioning.passes.replication import is_small
 
 if TYPE_CHECKING:
     from simulator.costs.table import CostTable
-    from simulator.execution.table_columns import Edges, Layout, Ops
-    from simulator.graph.graph import Graph
+    from simulator.execution.table_columns import LaidStep, Ops
 
 OWN, RESIDENT = -1, -2  # Tables.forwards: a buffer of its own; memory that is there before and after the step
 
@@ -70,29 +68,28 @@ class Buffers:
     replicable: Flags  # [T] a small constant that is copied to the CPUs where it is read instead of sent
 
 
-def buffers(
-    graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64], costs: CostTable
-) -> Buffers:
-    """The memory columns; `tensor_of` is the tensor of each given edge."""
+def buffers(laid: LaidStep, costs: CostTable) -> Buffers:
+    """The memory columns."""
+    graph, ops, edges = laid.graph, laid.ops, laid.edges
     resident = np.where(ops.inserted, 0, costs.resident_bytes[ops.cost_row])
     copies = ops.inserted & ops.are({"Const"})  # also what a control edge sends: 0 bytes
     resident[copies] = np.maximum(graph.tensor_bytes[graph.tensor_ptr[ops.node[copies]]], 0)
     held = ops.are(_RESIDENT) | (resident > 0)
     resident[_repeated(ops, held)] = 0
-    kept = np.full(len(ops.kind), NONE, np.int64)
+    handed_on = np.full(len(ops.kind), NONE, np.int64)
     if costs.handed_on is not None:
-        kept[~ops.inserted] = costs.handed_on[ops.cost_row[~ops.inserted]]
-    passed = _forwards(graph, ops, edges, columns, tensor_of, kept)
-    nbytes = edges.nbytes[alike(tensor_of)[0]]
-    keeping = stored(graph, ops, edges, columns, tensor_of, nbytes, passed)
-    number = _numbers(edges, columns, tensor_of, len(ops.kind))
-    forwards = number.of_input(passed)
+        handed_on[~ops.inserted] = costs.handed_on[ops.cost_row[~ops.inserted]]
+    forwarded = _forwarded(laid, handed_on)
+    nbytes = edges.nbytes[laid.first_edge]
+    keeping = stored(laid, nbytes, forwarded)
+    number = _numbers(laid)
+    forwards = number.of_input(forwarded)
     forwards = np.where((forwards == OWN) & (keeping.view >= 0), number.of_given(keeping.view), forwards)
     reference = np.zeros(len(forwards), bool)
-    reference[tensor_of[edges.apart]] = True
-    forwards[held[columns.tensor_op] | reference] = RESIDENT
-    scratch = costs.scratch_bytes[ops.cost_row] + np.where(held, 0, _unread(graph, ops, columns, kept))
-    reused = _reusable(graph, ops, edges, columns, tensor_of, kept >= 0)
+    reference[laid.tensor_of[edges.apart]] = True
+    forwards[held[laid.layout.tensor_op] | reference] = RESIDENT
+    scratch = costs.scratch_bytes[ops.cost_row] + np.where(held, 0, _unread(laid, handed_on))
+    reused = _reusable(laid, handed_on >= 0)
     older, added = np.flatnonzero(keeping.older >= 0), np.flatnonzero(keeping.added >= 0)
     by = np.argsort(np.concatenate([older, added]), kind="stable")
     return Buffers(
@@ -107,7 +104,7 @@ def buffers(
         writer=ids(reused.writer),
         written=ids(reused.written),
         over=ids(number.of_given(reused.over)),
-        replicable=flags(_replicable(graph, ops, edges, columns, tensor_of)),
+        replicable=flags(_replicable(laid)),
     )
 
 
@@ -134,9 +131,11 @@ class _Numbers(NamedTuple):
         return found
 
 
-def _numbers(edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64], count: int) -> _Numbers:
-    tensor = np.repeat(np.arange(len(columns.tensor_op)), np.diff(columns.consumer_ptr))
-    return _Numbers(tensor * count + columns.consumer, tensor_of * count + edges.target, columns.tensor_op, count)
+def _numbers(laid: LaidStep) -> _Numbers:
+    layout, count = laid.layout, len(laid.ops.kind)
+    tensor = np.repeat(np.arange(len(layout.tensor_op)), np.diff(layout.consumer_ptr))
+    given = laid.tensor_of * count + laid.edges.target
+    return _Numbers(tensor * count + layout.consumer, given, layout.tensor_op, count)
 
 
 def _repeated(ops: Ops, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
@@ -145,66 +144,55 @@ def _repeated(ops: Ops, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
     return np.delete(rows, np.unique(ops.node[rows], return_index=True)[1])
 
 
-def _forwards(
-    graph: Graph,
-    ops: Ops,
-    edges: Edges,
-    columns: Layout,
-    tensor_of: npt.NDArray[np.int64],
-    kept: npt.NDArray[np.int64],
-) -> npt.NDArray[np.int64]:
-    """[T] the input tensor whose buffer each tensor passes on, or OWN.
+def _forwarded(laid: LaidStep, handed_on: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """[T] the input tensor whose buffer each tensor is, or OWN.
 
-    `kept` [n] is the input that an op hands on, or `NONE`, or `COPIED`.
+    `handed_on` [n] is the input that an op hands on, or `NONE`, or `COPIED`.
     """
+    graph, ops, layout = laid.graph, laid.ops, laid.layout
     each = ops.are(_FORWARDS_EACH)
-    passes = (ops.are(_FORWARDS) & (kept != COPIED)) | each | (kept >= 0)
+    passes = (ops.are(_FORWARDS) & (handed_on != COPIED)) | each | (handed_on >= 0)
     merges = ops.are(MERGES)
-    given = np.flatnonzero(passes[edges.target] & (edges.row >= 0) & ~edges.stays)
-    given = given[stable_order(edges.target[given])]  # data inputs by (op, slot)
-    first = pointers(edges.target[given], len(ops.kind))
-    forwards = np.full(len(columns.tensor_op), OWN, np.int64)
-    values = np.flatnonzero(passes[columns.tensor_op] & (columns.tensor_row >= 0))
-    op, port = columns.tensor_op[values], graph.tensor_port[columns.tensor_row[values]]
-    place = first[op] + np.where(each[op], port, np.maximum(kept[op], 0))
+    given, first = laid.data_inputs(passes)
+    forwarded = np.full(len(layout.tensor_op), OWN, np.int64)
+    values = np.flatnonzero(passes[layout.tensor_op] & (layout.tensor_row >= 0))
+    op, port = layout.tensor_op[values], graph.tensor_port[layout.tensor_row[values]]
+    place = first[op] + np.where(each[op], port, np.maximum(handed_on[op], 0))
     real = (place < first[op + 1]) & ~(merges[op] & (port > 0))  # the number of a Merge's input is its own
-    forwards[values[real]] = tensor_of[given[place[real]]]
-    forwards[tensor_of[edges.dead]] = OWN  # of no bytes
-    return forwards
+    forwarded[values[real]] = laid.tensor_of[given[place[real]]]
+    forwarded[laid.tensor_of[laid.edges.dead]] = OWN  # of no bytes
+    return forwarded
 
 
-def _unread(graph: Graph, ops: Ops, columns: Layout, kept: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _unread(laid: LaidStep, handed_on: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """[n] bytes of the outputs that nobody reads: they are freed when the op ends, like scratch."""
-    passed = {port: {op for op in set(graph.ops) if _passes(op, port)} for port in (0, 1)}  # further ones as 1
-    first, further = (np.fromiter(map(passed[port].__contains__, graph.ops), bool, len(graph)) for port in (0, 1))
-    passes = np.where(graph.tensor_port > 0, further[graph.tensor_node], first[graph.tensor_node])
+    graph, ops, layout = laid.graph, laid.ops, laid.layout
+    passes, merges = (
+        np.fromiter(map(kinds.__contains__, graph.ops), bool, len(graph))[graph.tensor_node]
+        for kinds in (_FORWARDS | _FORWARDS_EACH, MERGES)
+    )
+    passes &= ~(merges & (graph.tensor_port > 0))  # the number of a Merge's input is its own
     own = np.where((graph.tensor_dtype < REF) & ~passes, np.maximum(graph.tensor_bytes, 0), 0)
     all_of = np.bincount(graph.tensor_node, own, minlength=len(graph)).astype(np.int64)
-    read = np.flatnonzero((columns.tensor_row >= 0) & ~columns.stays)
-    op, row = columns.tensor_op[read], columns.tensor_row[read]
+    read = np.flatnonzero((layout.tensor_row >= 0) & ~layout.stays)
+    op, row = layout.tensor_op[read], layout.tensor_row[read]
     of_read = np.bincount(op, own[row], minlength=len(ops.kind)).astype(np.int64)
-    return np.where(ops.inserted | (kept >= 0), 0, all_of[ops.node] - of_read)
+    return np.where(ops.inserted | (handed_on >= 0), 0, all_of[ops.node] - of_read)
 
 
-def _passes(kind: str, port: int) -> bool:
-    """Tell whether an output is the buffer of an input; the number of a Merge's input is its own."""
-    return kind in _FORWARDS_EACH or (kind in _FORWARDS and not (kind in MERGES and port))
-
-
-def _replicable(
-    graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
+def _replicable(laid: LaidStep) -> npt.NDArray[np.bool_]:
     """[T] constants that the cut may copy to their readers (partitioning/passes/replication.py); they wait for nothing.
 
     Those with control inputs are left out here: their copies would wait for them at each place where they are read.
     """
-    few = np.zeros(len(columns.tensor_op), bool)
-    readers = np.bincount(tensor_of, minlength=len(few))
+    ops, edges, tensor_op = laid.ops, laid.edges, laid.layout.tensor_op
+    few = np.zeros(len(tensor_op), bool)
+    readers = np.bincount(laid.tensor_of, minlength=len(few))
     free = ops.are({"Const"})
     free[edges.target] = False
     free[edges.source[edges.row < 0]] = False
-    for tensor in np.flatnonzero(free[columns.tensor_op] & (readers > 1)).tolist():
-        few[tensor] = is_small(graph, int(ops.node[columns.tensor_op[tensor]]))
+    for tensor in np.flatnonzero(free[tensor_op] & (readers > 1)).tolist():
+        few[tensor] = is_small(laid.graph, int(ops.node[tensor_op[tensor]]))
     return few
 
 
@@ -216,33 +204,26 @@ class _Reusable(NamedTuple):
     over: npt.NDArray[np.int64]  # [P] given edge by which the input comes
 
 
-def _reusable(
-    graph: Graph,
-    ops: Ops,
-    edges: Edges,
-    columns: Layout,
-    tensor_of: npt.NDArray[np.int64],
-    passes: npt.NDArray[np.bool_],
-) -> _Reusable:
+def _reusable(laid: LaidStep, passes: npt.NDArray[np.bool_]) -> _Reusable:
     """The outputs that may be written over an input. Ops that hand one on, [n] `passes`, write nothing; one that an op
     reads twice is none.
     """
+    graph, ops, edges, layout = laid.graph, laid.ops, laid.edges, laid.layout
     different, kind = ops.numbered
     asked = np.array([_NEVER, *(REUSES.get(one, _NEVER) for one in different)], np.int64)
     port, first, last = asked[np.where(passes, 0, kind + 1)].T
-    given = np.flatnonzero((first <= last)[edges.target] & ~ops.silent[edges.target] & (edges.row >= 0) & ~edges.stays)
-    given = given[stable_order(edges.target[given])]  # data inputs by (op, slot)
+    given, begin = laid.data_inputs((first <= last) & ~ops.silent)
     op = edges.target[given].astype(np.int64)
-    slot = np.arange(len(given)) - pointers(op, len(ops.kind))[op]
-    place = alike(tensor_of[given], op)[1]
+    slot = np.arange(len(given)) - begin[op]
+    place = alike(laid.tensor_of[given], op)[1]
     count = np.bincount(place)
     row, put_out = edges.row[given], graph.tensor_ptr[ops.node[op]] + port[op]
     fits = (first[op] <= slot) & (slot <= last[op]) & (count[place] == 1) & (graph.tensor_bytes[row] > 0)
     fits &= graph.tensor_bytes[row] == graph.tensor_bytes[put_out]
     fits &= graph.tensor_dtype[row] % REF == graph.tensor_dtype[put_out] % REF
-    values = np.flatnonzero(columns.tensor_row >= 0)  # sorted by (op, port), and so by (op, row)
+    values = np.flatnonzero(layout.tensor_row >= 0)  # sorted by (op, port), and so by (op, row)
     rows = len(graph.tensor_bytes) + 1
-    keys = columns.tensor_op[values].astype(np.int64) * rows + columns.tensor_row[values]
+    keys = layout.tensor_op[values].astype(np.int64) * rows + layout.tensor_row[values]
     wanted = op[fits] * rows + put_out[fits]
     found = np.append(values, -1)[np.searchsorted(keys, wanted)]
     is_read = np.append(keys, -1)[np.searchsorted(keys, wanted)] == wanted

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, Ints, ids, ints, stable_order
+from simulator.columns import Ids, Ints, ids, ints, pointers, positions, stable_order
 from simulator.errors import DeadlockError, SimvizError
 from simulator.execution.arrays import (
     CODES,
@@ -147,9 +147,7 @@ def _places(tables: Tables, priority: Column) -> Column:
     column = ints(priority)
     if column.shape != (len(tables),):
         raise SimvizError(f"There are {column.size} priorities for {len(tables)} ops; give one per op that runs.")
-    place = np.empty(len(column), np.int64)
-    place[stable_order(column)] = np.arange(len(column))
-    return place
+    return positions(stable_order(column), len(column))
 
 
 def _played(tables: Tables, lowered: TaskGraph, contention: str, order: int) -> tuple[Nanos, State, Threads]:
@@ -236,7 +234,7 @@ def _sharing(tables: Tables, tasks: Tasks, contention: str) -> tuple[SharedLinks
     shared = discipline(tables.routes, contention).links
     links, routes = len(shared.capacity), len(shared.cap)
     route = tasks.resource[tasks.resource >= tables.routes.first_shared] - tables.routes.first_shared
-    base = np.append(0, np.cumsum(np.bincount(route, minlength=routes)))[:-1]
+    base = pointers(route, routes)[:-1]
     sizes = {"W": routes, "L": links, "U": len(shared.link), "F": len(route), "2": 2}
     return shared, filled(Flows, sizes, base=base, rank=np.full(routes, -1), level=np.full(links, INFINITE))
 

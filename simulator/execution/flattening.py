@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ints, flags, ids
+from simulator.columns import Ints, flags, ids, pointers
 from simulator.execution.arrays import (
     DEAR,
     MAX_SUM_NS,
@@ -26,7 +26,7 @@ from simulator.execution.arrays import (
 from simulator.execution.discipline import Discipline, discipline
 from simulator.execution.layouts import Arena, FlatMemory, FlatTables, Nodes, Places, Workspace
 from simulator.execution.recvs import NO_RECVS
-from simulator.execution.table_columns import pointers, starts
+from simulator.execution.table_columns import starts
 from simulator.execution.tables import Tables
 
 _ALIGNED = 64  # bytes: a line of a processor's cache

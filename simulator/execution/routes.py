@@ -17,7 +17,7 @@ from simulator.cluster.copies import copies_ns, dispatch_ns, look_ns, staging_ps
 from simulator.cluster.hierarchy import Hierarchy, Route
 from simulator.cluster.memories import host_devices, memory_ends
 from simulator.cluster.protocols import IN_PROCESS, lane_ns, outside_lanes_ns
-from simulator.columns import Flags, Ids, Ints, Lists, flags, ids, in_order, ints, joined, lists
+from simulator.columns import Flags, Ids, Ints, Lists, alike, flags, ids, in_order, ints, joined, lists
 from simulator.units import PS_PER_NS, Bytes, Nanos
 from simulator.wording import counted, repr_of
 
@@ -201,7 +201,8 @@ def routes_of(cluster: Cluster, pairs: Ints | None = None) -> Routes:
     np.add.at(latency, links.of, ints([link.latency_ns for link in cluster.links])[links.item])
     between_hosts = flags([link not in cluster.copy_links.links for link in range(len(speed))])
     rate, network = (_slowest(links, speed, of) for of in (np.ones(len(speed), bool), between_hosts))
-    pace, first = _alike(latency, rate, network, found.sends, found.receives, found.source, found.target)
+    _, number = alike(latency, rate, network, found.sends, found.receives, found.source, found.target)
+    pace, first = in_order(number)
     latency, rate, sends, receives = latency[first], rate[first], found.sends[first], found.receives[first]
     by_protocol, handed_over = sends > 0, links.sizes[first] == 0
     source, target = ([copying[row] for row in of[first].tolist()] for of in (found.source, found.target))
@@ -249,16 +250,6 @@ def _slowest(links: Lists, speed: Ints, counts: npt.NDArray[np.bool_]) -> Ints:
 def pairs_of(source: npt.NDArray[np.integer], target: npt.NDArray[np.integer], devices: int) -> Ints:
     """The different pairs of these sources and targets, as `routes_of` takes them."""
     return ints(np.unique(source.astype(np.int64) * devices + target))
-
-
-def _alike(*columns: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
-    """The number of each different row of the columns, by their first places, and these places."""
-    key = np.zeros(len(columns[0]), np.int64)
-    first: Ints = key
-    for column in columns:  # numbered after each, so that the product stays small
-        values, row = np.unique(column, return_inverse=True)
-        key, first = in_order(key * len(values) + row)
-    return key, first
 
 
 class _Copier(NamedTuple):

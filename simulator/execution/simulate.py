@@ -26,7 +26,6 @@ from simulator.wording import counted
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
-    from simulator.graph.graph import Graph
     from simulator.partitioning.partitions import Partitions
 
 
@@ -92,7 +91,7 @@ def _trace(partitions: Partitions, tables: Tables, ran: StepRun, how: Mapping[st
         peak_bytes=used.peak_bytes,
         resident_bytes=used.resident_bytes,
         **how,
-        notes=_notes(partitions.graph, partitions, tables),
+        notes=_notes(partitions, tables),
         dead_fetches=tables.dead_fetches,
         peak_ns=used.peak_ns,
         allocations=held,
@@ -111,13 +110,13 @@ def _busy(tables: Tables, tasks: TraceTasks) -> Ints:
     return ints(busy)
 
 
-def _notes(graph: Graph, partitions: Partitions, tables: Tables) -> tuple[str, ...]:
-    notes = list(tables.notes)
+def _notes(partitions: Partitions, tables: Tables) -> tuple[str, ...]:
+    notes, graph = list(tables.notes), partitions.graph
     kept = calling(graph, range(len(graph)))
     if kept:
         notes.append(f"{counted(len(kept), 'call')} of functions counted as one op each, whatever their bodies do.")
     notes += unsized_transfers(partitions)
-    unknown = _unsized(graph, partitions, tables)
+    unknown = _unsized(partitions, tables)
     if unknown:
         notes.append(f"{counted(unknown, 'tensor')} of unknown size, without memory here.")
     return tuple(notes)
@@ -129,8 +128,9 @@ def unsized_transfers(partitions: Partitions) -> tuple[str, ...]:
     return (f"{counted(unknown, 'transfer')} of unknown size, counted as 0 bytes.",) if unknown else ()
 
 
-def _unsized(graph: Graph, partitions: Partitions, tables: Tables) -> int:
+def _unsized(partitions: Partitions, tables: Tables) -> int:
     """Tensors of unknown size that something reads, each once, wherever and however often it is held."""
+    graph = partitions.graph
     read = np.zeros(len(graph.tensor_node), bool)
     read[tables.tensor_row[tables.tensor_row >= 0]] = True
     node = graph.tensor_node[read & unsized(graph, graph.tensor_bytes)]

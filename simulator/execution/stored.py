@@ -25,8 +25,8 @@ import numpy.typing as npt
 from simulator.graph.op_classes import STACK_POPS, STACK_PUSHES
 
 if TYPE_CHECKING:
-    from simulator.execution.table_columns import Edges, Layout, Ops
-    from simulator.graph.graph import Graph
+    from simulator.columns import Ints
+    from simulator.execution.table_columns import LaidStep
 
 LIST_POP, LIST_PUSH = "TensorListPopBack", "TensorListPushBack"
 
@@ -64,26 +64,18 @@ class Stored:
     lists: npt.NDArray[np.bool_]  # [T] lists, as the ops put them out that make them or add to them
 
 
-def stored(
-    graph: Graph,
-    ops: Ops,
-    edges: Edges,
-    columns: Layout,
-    tensor_of: npt.NDArray[np.int64],
-    nbytes: npt.NDArray[np.int64],
-    forwards: npt.NDArray[np.int64],
-) -> Stored:
-    """The values that lists, stacks and arrays keep. `tensor_of` is the tensor of each given edge, `nbytes` [T] the
-    bytes of values. `forwards` [T] is the input tensor whose buffer each tensor passes on, less than 0: none.
+def stored(laid: LaidStep, nbytes: Ints, forwarded: npt.NDArray[np.int64]) -> Stored:
+    """The values that lists, stacks and arrays keep. `nbytes` [T] are the bytes of values. `forwarded` [T] is the input
+    tensor whose buffer each tensor is, less than 0: none.
     """
-    count = len(columns.tensor_op)
+    count = len(laid.layout.tensor_op)
     view, older, added, out_of = np.full((4, count), _NONE, np.int64)
     copied_bytes, list_bytes = np.zeros((2, count), np.int64)
     found = Stored(view, older, added, out_of, copied_bytes, list_bytes, np.zeros(count, bool))
     storing = _ADDS.keys() | _READS.keys() | {LIST_POP} | STACK_PUSHES | STACK_POPS
-    rows = np.flatnonzero(ops.are(storing) & ~ops.silent).tolist()
+    rows = np.flatnonzero(laid.ops.are(storing) & ~laid.ops.silent).tolist()
     if rows:
-        _Storing(graph, ops, edges, columns, tensor_of, nbytes, forwards, rows, found).fill_in()
+        _Storing(laid, nbytes, forwarded, rows, found).fill_in()
     return found
 
 
@@ -91,32 +83,24 @@ class _Storing:
     """Workings: the ops that store, with their inputs and outputs."""
 
     def __init__(
-        self,
-        graph: Graph,
-        ops: Ops,
-        edges: Edges,
-        columns: Layout,
-        tensor_of: npt.NDArray[np.int64],
-        nbytes: npt.NDArray[np.int64],
-        forwards: npt.NDArray[np.int64],
-        rows: list[int],
-        found: Stored,
+        self, laid: LaidStep, nbytes: Ints, forwarded: npt.NDArray[np.int64], rows: list[int], found: Stored
     ) -> None:
-        self.ops, self.tensor_of, self.nbytes, self.rows, self.found = ops, tensor_of, nbytes, rows, found
-        self.passed = np.where(forwards >= 0, forwards, np.arange(len(forwards)))  # whose buffer each tensor is
+        ops, edges, layout = laid.ops, laid.edges, laid.layout
+        self.ops, self.tensor_of, self.nbytes, self.rows, self.found = ops, laid.tensor_of, nbytes, rows, found
+        self.passed = np.where(forwarded >= 0, forwarded, np.arange(len(forwarded)))  # whose buffer each tensor is
         while ((further := self.passed[self.passed]) != self.passed).any():  # a list may go round a loop for long
             self.passed = further
-        self.tensor_op = columns.tensor_op
+        self.tensor_op = layout.tensor_op
         wanted = np.zeros(len(ops.kind), bool)
         wanted[rows] = True
         self.inputs: dict[int, list[int]] = {op: [] for op in rows}  # data edges by slot
         for edge in np.flatnonzero(wanted[edges.target] & (edges.row >= 0) & ~edges.dead).tolist():
             self.inputs[int(edges.target[edge])].append(edge)
         self.outputs: dict[tuple[int, int], int] = {}
-        made = np.flatnonzero(wanted[columns.tensor_op] & (columns.tensor_row >= 0))
+        made = np.flatnonzero(wanted[layout.tensor_op] & (layout.tensor_row >= 0))
         for tensor in made.tolist():
-            port = int(graph.tensor_port[columns.tensor_row[tensor]])
-            self.outputs.setdefault((int(columns.tensor_op[tensor]), port), tensor)
+            port = int(laid.graph.tensor_port[layout.tensor_row[tensor]])
+            self.outputs.setdefault((int(layout.tensor_op[tensor]), port), tensor)
         self.port = {tensor: port for (_, port), tensor in self.outputs.items()}
         self.roots: dict[int, int] = {}  # list -> the tensor that a storing op, or its maker, put out for it
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from simulator import limits
 from simulator.cluster.copies import dispatch_ns
 from simulator.cluster.memories import host_devices
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
+from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, pointers, stable_order
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.arrays import BY_TIME, CHEAP, DEAR
 from simulator.execution.routes import Routes, routes_of
@@ -193,6 +193,29 @@ class Layout:
 
 
 @dataclass(frozen=True, eq=False)
+class LaidStep:
+    """Ops and edges without loops, and the tensors that they make. Axes: n ops, T tensors, F edges as given."""
+
+    graph: Graph
+    ops: Ops
+    edges: Edges
+    layout: Layout
+    tensor_of: Ints  # [F]
+
+    @cached_property
+    def first_edge(self) -> Ints:
+        """[T] the first of the given edges by which a tensor leaves its op."""
+        return alike(self.tensor_of)[0]
+
+    def data_inputs(self, of: Flags) -> tuple[Ints, Ids]:
+        """The given edges of values into these ops [n], by op and slot, and [n+1] where those of each op begin."""
+        edges = self.edges
+        edge = np.flatnonzero(of[edges.target] & (edges.row >= 0) & ~edges.stays)
+        edge = edge[stable_order(edges.target[edge])]
+        return edge, pointers(edges.target[edge], len(self.ops.node))
+
+
+@dataclass(frozen=True, eq=False)
 class ClusterColumns:
     """Devices and routes; part of `Tables`. Axis: D devices."""
 
@@ -284,8 +307,9 @@ def in_host_memory(graph: Graph, node: Ids, slot: Ids, *, made: bool) -> npt.NDA
     return inside
 
 
-def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
-    """Number the tensors and merge duplicate edges; also the tensor of each given edge. `count` ops."""
+def laid_step(graph: Graph, ops: Ops, edges: Edges) -> LaidStep:
+    """Number the tensors and merge duplicate edges."""
+    count = len(ops.node)
     ports = int(edges.port.max(initial=0)) + 1
     place = edges.source.astype(np.int64) * ports + edges.port  # control comes after the values
     share = np.where(edges.apart, np.arange(len(place)) + 1, 0)  # one tensor per reader of a reference output
@@ -298,7 +322,7 @@ def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
     pairs = pairs[starts(pairs)]
     edge_tensor, consumer = pairs // (2 * max(count, 1)), pairs // 2 % max(count, 1)
     tensor_op = edges.source[first]
-    columns = Layout(
+    layout = Layout(
         tensor_ptr=pointers(tensor_op, count),
         tensor_op=ids(tensor_op),
         tensor_row=ids(edges.row[first]),
@@ -311,7 +335,7 @@ def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
         in_ptr=pointers(consumer, count),
         in_edge=ids(stable_order(consumer)),
     )
-    return columns, tensor_of
+    return LaidStep(graph, ops, edges, layout, ints(tensor_of))
 
 
 def starts(*columns: Ids | Ints) -> Flags:
@@ -320,11 +344,6 @@ def starts(*columns: Ids | Ints) -> Flags:
     if len(new):
         new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return new
-
-
-def pointers(sorted_or_not: Ids | Ints, count: int) -> Ids:
-    """[count + 1] where each value's rows begin once the column is sorted."""
-    return ids(np.concatenate([[0], np.cumsum(np.bincount(sorted_or_not, minlength=count))]))
 
 
 def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> npt.NDArray[np.int64]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, alike, flags, ids, ints, positions
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints, positions
 from simulator.errors import SimvizError
 from simulator.execution.buffers import Buffers, buffers
 from simulator.execution.layouts import Layouts
@@ -43,7 +43,7 @@ from simulator.execution.table_columns import (
     expenses,
     graph_edges,
     join,
-    layout,
+    laid_step,
     once,
     posting_references,
     run_times,
@@ -109,11 +109,15 @@ class Tables(Layout, Buffers, ClusterColumns):
         return ids(np.repeat(np.arange(len(self.tensor_op)), np.diff(self.consumer_ptr)))
 
     @cached_property
-    def ways(self) -> tuple[Ids, Ways]:
-        """[E] the way of each edge's value, by the memories at both ends, and what values take by way."""
-        found = ways_of(self.routes, self.host_device, self.dispatch_ns)
+    def ways(self) -> Ways:
+        """The ways between devices, and what values take by each."""
+        return ways_of(self.routes, self.host_device, self.dispatch_ns)
+
+    @cached_property
+    def way(self) -> Ids:
+        """[E] the way of each edge's value, by the memories at both ends."""
         way = 2 * self.made_host[self.edge_tensor] + self.consumer_host
-        return ids(way if len(found.pace) > 1 else 0 * way), found
+        return ids(way if len(self.ways.pace) > 1 else 0 * way)
 
     @cached_property
     def gate(self) -> Flags:
@@ -250,13 +254,12 @@ def _tables(
     """The columns of all this, loops unrolled, of these pieces or of a step."""
     device = None if pieces is None else pieces.device[ops.node].tolist()
     pairs = None if pieces is None else pairs_of(pieces.src_device, pieces.dst_device, len(cluster))
-    ops, edges, *said = unrolled(graph, ops, edges, options, device=device)
+    ops, edges, notes, dead_fetches = unrolled(graph, ops, edges, options, device=device)
     if ending:
         ops, edges = with_end(ops, edges)
     instant = flags(ops.inserted | ops.silent | ops.are(NO_KERNEL))
     posting = ops.are({POSTING}) & (pieces is not None)
-    columns, tensor_of = layout(edges, len(ops.node))
-    first = alike(tensor_of)[0]  # edge of each tensor
+    laid = laid_step(graph, ops, edges)
     return Tables(
         names=ops.names,
         node=ops.node,
@@ -268,12 +271,12 @@ def _tables(
         merge=ops.merge,
         threaded=flags(instant & ~(ops.inserted & (ops.bound < 0)) | posting),
         expense=expenses(ops, instant),
-        post=ids(edges.post[first]),
-        turn_ns=ints(edges.turn_ns[first]),
+        post=ids(edges.post[laid.first_edge]),
+        turn_ns=ints(edges.turn_ns[laid.first_edge]),
         instant=instant,
-        **vars(columns),
-        **vars(buffers(graph, ops, edges, columns, tensor_of, costs)),
+        **vars(laid.layout),
+        **vars(buffers(laid, costs)),
         **vars(cluster_columns(cluster, pairs)),
-        notes=said[0],
-        dead_fetches=said[1],
+        notes=notes,
+        dead_fetches=dead_fetches,
     )

@@ -32,12 +32,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints, stable_order
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints, pointers, stable_order
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.arrays import AT_ONCE, EXECUTOR, MAX_SUM_NS, NOWHERE, PRIORITY, Tasks
 from simulator.execution.discipline import Discipline, discipline
 from simulator.execution.sharing import MAX_FLOW_BYTES
-from simulator.execution.table_columns import pointers
 from simulator.execution.tables import Tables
 from simulator.execution.trace import Kind
 from simulator.execution.transfers import Transfers, bytes_ns, posted
@@ -208,7 +207,7 @@ def lower(
     beginning = begin + np.searchsorted(bounds, roots, side="right") - 1
     source, target = np.append(source, beginning), np.append(target, roots)
     by_source = stable_order(source)
-    ptr = pointers(ids(source), count)
+    ptr = pointers(source, count)
     _check_total(length, resource, crossing, routes.first_shared)
     ranks = np.zeros(count, np.int64)
     if order == PRIORITY:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, Ints, flags, ids, ints, stable_order
+from simulator.columns import Ids, Ints, flags, ids, ints, pointers, stable_order
 from simulator.execution.tables import Tables
 from simulator.execution.task_graph import TaskGraph
 from simulator.execution.trace import Event, Kind, OpInstances, Trace, TraceTasks, TraceTransfers
@@ -91,7 +91,7 @@ def trace_tasks(lowered: TaskGraph, tables: Tables, steps: Sequence[StepTimes]) 
         ready_ns=ints(ready),
         start_ns=ints(start),
         end_ns=ints(end),
-        need_ptr=ids(np.append(0, np.cumsum(np.bincount(target, minlength=count + more)))),
+        need_ptr=pointers(target, count + more),
         need=ids(source[by_target]),
         event=ids(event[by_target]),
         devices=devices,

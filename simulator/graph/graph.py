@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, Ints, ids, positions, stable_order
+from simulator.columns import Flags, Ids, Ints, ids, pointers, positions, stable_order
 from simulator.errors import GraphError
 from simulator.graph.creation import Creation, creation_of
 from simulator.graph.messages import Proto
@@ -138,8 +138,7 @@ class Graph(GraphColumns, Drawn):
     @cached_property
     def out_ptr(self) -> Ids:
         """[N+1] where each node's out-edges begin in `out_edge`."""
-        counts = np.bincount(self.edge_src, minlength=len(self)) if len(self.edge_src) else np.zeros(len(self), int)
-        return ids(np.concatenate([[0], np.cumsum(counts)]))
+        return pointers(self.edge_src, len(self))
 
     @cached_property
     def out_edge(self) -> Ids:

@@ -7,7 +7,7 @@ are cached per op and values of the attributes that matter, in which the thousan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -25,21 +25,8 @@ from simulator.wording import counted
 _Answer = TypeVar("_Answer")
 
 
-def of_each(answer: Callable[[str, Attrs], _Answer], ops: Sequence[str], attrs: Sequence[Attrs]) -> list[_Answer]:
-    """[N] `answer(op, attrs)` for each node, asked once for all nodes of one op that share their attributes."""
-    known: dict[tuple[str, int], tuple[_Answer, Attrs]] = {}  # attributes that are held keep their identity
-    found = []
-    for op, attr in zip(ops, attrs, strict=True):
-        key = op, id(attr)
-        entry = known.get(key)
-        if entry is None:
-            entry = known[key] = answer(op, attr), attr
-        found.append(entry[0])
-    return found
-
-
 def of_nodes(answer: Callable[[str, Attrs], _Answer], graph: Graph) -> list[_Answer]:
-    """[N] `answer(op, attrs)` for each node of a graph, as `of_each`."""
+    """[N] `answer(op, attrs)` for each node, asked once for all nodes of one op that share their attributes."""
     return list(map(of_alike(answer, graph).__getitem__, graph.alike[1].tolist()))
 
 
@@ -159,26 +146,27 @@ Library: TypeAlias = Mapping[str, FunctionMessage]
 _INPUTS, _OUTPUTS = "inputs", "outputs"
 
 
+class _Side(NamedTuple):
+    """The inputs of a node, or its outputs."""
+
+    types: Types
+    ranges: Ranges
+
+
 def inputs(op: str, attrs: Attrs, library: Library) -> Types | None:
     """DataType per data input, +100 for a reference, 0 where unknown.
 
     None: the op is unknown, or an attribute that gives the number of inputs is missing.
     Raises GraphError when the node claims more than `limits.INPUTS`; `check_inputs` has refused a claim without inputs.
     """
-    given = _signature(op, library)
-    return (
-        None
-        if given is None
-        else _types(given, _INPUTS, _values(_signature_attrs(given), attrs), _limit(given, _INPUTS).most)
-    )
+    found = _side_of(op, attrs, library, _INPUTS)
+    return None if found is None else found.types
 
 
 def outputs(op: str, attrs: Attrs, library: Library) -> Types | None:
     """DataType per output; otherwise as `inputs`. Raises GraphError when the node claims more than `limits.CLAIMED`."""
-    given = _signature(op, library)
-    return (
-        None if given is None else _types(given, _OUTPUTS, _values(_signature_attrs(given), attrs), limits.CLAIMED.most)
-    )
+    found = _side_of(op, attrs, library, _OUTPUTS)
+    return None if found is None else found.types
 
 
 def check_inputs(op: str, attrs: Attrs, count: int) -> None:
@@ -217,12 +205,8 @@ def output_ranges(op: str, attrs: Attrs, library: Library) -> Ranges | None:
 
     None as for `inputs`.
     """
-    given = _signature(op, library)
-    return (
-        None
-        if given is None
-        else _ranges(given, _OUTPUTS, _values(_signature_attrs(given), attrs), limits.CLAIMED.most)
-    )
+    found = _side_of(op, attrs, library, _OUTPUTS)
+    return None if found is None else found.ranges
 
 
 def _signature(op: str, library: Library) -> OpFacts | None:
@@ -286,27 +270,26 @@ def _too_many(argument: Argument, most: int) -> GraphError:
     )
 
 
-def _arguments(given: OpFacts, side: str) -> tuple[Argument, ...]:
-    return given.inputs if side == _INPUTS else given.outputs
-
-
 def _limit(given: OpFacts, side: str) -> Limit:
     """The limit of the tensors on that side: of inputs that `check_inputs`, which knows registered ops, has counted."""
     return limits.INPUTS if side == _INPUTS and registry.facts(given.name) is given else limits.CLAIMED
 
 
-@lru_cache(maxsize=16_384)
-def _ranges(given: OpFacts, side: str, found: PlainValues, most: int) -> Ranges | None:
-    return ranges_of(_arguments(given, side), _by_name(_signature_attrs(given), found), most)
+def _side_of(op: str, attrs: Attrs, library: Library, side: str) -> _Side | None:
+    given = _signature(op, library)
+    if given is None:
+        return None
+    return _laid_out(given, side, _values(_signature_attrs(given), attrs), _limit(given, side).most)
 
 
 @lru_cache(maxsize=16_384)
-def _types(given: OpFacts, side: str, found: PlainValues, most: int) -> Types | None:
-    ranges, value = _ranges(given, side, found, most), _by_name(_signature_attrs(given), found)
+def _laid_out(given: OpFacts, side: str, found: PlainValues, most: int) -> _Side | None:
+    arguments, value = given.inputs if side == _INPUTS else given.outputs, _by_name(_signature_attrs(given), found)
+    ranges = ranges_of(arguments, value, most)
     if ranges is None:
         return None
     flat: list[int] = []
-    for argument, (_, first, last) in zip(_arguments(given, side), ranges, strict=True):
+    for argument, (_, first, last) in zip(arguments, ranges, strict=True):
         if argument.list_attr:
             types = value[argument.list_attr]
             assert isinstance(types, tuple), types  # it has been counted
@@ -314,7 +297,7 @@ def _types(given: OpFacts, side: str, found: PlainValues, most: int) -> Types | 
             types = (value.get(argument.type_attr) if argument.type_attr else argument.dtype,) * (last - first)
         reference = REF if argument.is_ref else 0
         flat += [_type(dtype, reference) for dtype in types]
-    return tuple(flat)
+    return _Side(tuple(flat), ranges)
 
 
 def _type(dtype: Plain, reference: int) -> int:
@@ -435,8 +418,7 @@ def host_memory(op: str, attrs: Attrs, device_type: str, library: Library) -> Sl
 
     They are those of TensorFlow's MemoryTypesForNode (framework/memory_types.cc): the kernel's host_memory_arg, strings
     and resources, and the lists `_input_hostmem` and `_output_hostmem`. For a call, or without a kernel, int32 is there
-    too. Both
-    sets are empty for an unknown op.
+    too. Both sets are empty for an unknown op.
     """
     given = _signature(op, library)
     if given is None:
@@ -454,23 +436,23 @@ def _host_memory(
         found = _kernel(given, device_type, _constrained(given, constrained))
     slots = []
     for side, more in zip((_INPUTS, _OUTPUTS), listed, strict=True):
-        most = _limit(given, side).end  # `inputs` and `outputs` have counted them
-        types, ranges = _types(given, side, signature, most), _ranges(given, side, signature, most)
-        if types is None or ranges is None:
+        tensors = _laid_out(given, side, signature, _limit(given, side).end)  # `inputs` and `outputs` have counted them
+        if tensors is None:
             return _NOTHING
-        slots.append(_slots(types, ranges, found.host_memory if found else None, more))
+        slots.append(_slots(tensors, found.host_memory if found else None, more))
     return slots[0], slots[1]
 
 
-def _slots(types: Types, ranges: Ranges, host: frozenset[str] | None, listed: Plain) -> frozenset[int]:
+def _slots(tensors: _Side, host: frozenset[str] | None, listed: Plain) -> frozenset[int]:
     """The slots in host memory; `host` names the kernel's arguments there, None without a kernel.
 
     MemoryTypesForNode supposes without one that integers are there, but not references to integers.
     """
+    types = tensors.types
     slots = {slot for slot, dtype in enumerate(types) if dtype % REF in (STRING, RESOURCE)}
     if host is None:
         slots |= {slot for slot, dtype in enumerate(types) if dtype == INT32}
-    for name, first, last in ranges:
+    for name, first, last in tensors.ranges:
         if host and name in host:
             slots.update(range(first, last))
     if isinstance(listed, tuple):

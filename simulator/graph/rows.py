@@ -1,7 +1,7 @@
 """The nodes of a GraphDef as columns: the form in which every reader hands them to `building.build`.
 
 A graph of a million nodes has a few hundred different sets of attributes. In binary form it is read node by node, and
-nodes with equal bytes of attributes share one mapping, as in `text_format`. So `ops.of_each` asks once for all of them.
+nodes with equal bytes of attributes share one mapping, as in `text_format`. `ops.of_nodes` asks once for all of them.
 """
 
 from __future__ import annotations

@@ -141,10 +141,10 @@ def _asked(
 
 def _counted(graph: Graph, count: int) -> Iterator[KernelTime]:
     """The counts of the cost table for so many cases, without times."""
-    table, which = works_of(graph, handed_on(graph))
+    works = works_of(graph, handed_on(graph))
     for row in range(count):
         node = graph.index[graph.node(f"case{row}").inputs[0].lstrip("^")]
-        work = table[which[node]]
+        work = works.of(node)
         sides = sides_of(work.kernel)
         yield KernelTime(graph.ops[node], 0, 0.0, 0.0, 0.0, work.flops, work.moved, *sides, work.variant)
 

@@ -94,92 +94,100 @@ def batch_change(
         )
         return "" if opened else said  # all of them are fed
     first = next(shape[0] for row in every if (shape := shapes[row]) and shape[0] > 0)
-    trials = []
+    loops, tried = _Loops(graph), list[_Tried]()
     for size in dict.fromkeys([*(size for size, _ in sizes.most_common(_MOST_SIZES)), first]):
-        begun = [row for row in every if row not in given and (shapes[row] or ())[0] == size]
-        trials.append(_tried(graph, declared, given, fed, begun, size, batch))
-    size, rows, loops, found, origins, numbers, _ = _chosen(trials, graph, batch)
-    if size == batch or not rows:
+        rows = [row for row in every if row not in given and (shapes[row] or ())[0] == size]
+        tried.append(_try(loops, declared, given, fed, rows, size, batch))
+    chosen = _chosen(tried, batch)
+    known, origins, size = chosen.known, chosen.known.origins, chosen.known.origins.size
+    if size == batch or not chosen.rows:
         return ""
-    if not numbers:
-        where = some([graph.tensor_name(row) for row in dict.fromkeys(rows)])
+    if not chosen.numbers:
+        where = some([graph.tensor_name(row) for row in dict.fromkeys(chosen.rows)])
         return f"batch {batch} changes nothing: no number of the file gives the {size} examples of {where}"
-    numbers = {**_of_shapes(graph, found, origins, numbers), **_alone(graph, found, origins, batch)}
-    symbols, counts = _entries(graph, declared, fed, found, origins, batch)
-    numbers |= symbols
+    symbols, counts = _entries(known, declared, fed, batch)
+    numbers = {**_of_shapes(known, chosen.numbers), **_alone(known, batch), **symbols}
     changed = counts | {
         entry: number
         for symbol, entry in origins.entries.items()
         if (number := origins.number(symbol, numbers)) != entry.number and number > 0 and entry.attr != ROWS
     }
     change = _changed(graph, declared, brought, changed, f"batch {batch} takes the place of {size}")
-    if left := _limits(loops, found, origins, numbers, change.nodes):
+    if left := _limits(known, numbers, change.nodes):
         change = replace(change, note=f"{change.note}; loops that end at {size} still do: {some(left)}")
-    if left := _uncut(loops, found, origins, numbers):
+    if left := _uncut(known, numbers):
         change = replace(change, note=f"{change.note}; constants still say how many rows these take: {some(left)}")
     return change
 
 
-class _Trial(NamedTuple):
-    """A number of the file that is taken for its batch."""
+class _Known(NamedTuple):
+    """A graph, and all that is known of its tensors if a size is its batch."""
 
-    size: int
-    rows: Sequence[int]  # tensors at the edge that begin with it
     loops: _Loops
     found: Inferred
-    origins: Origins
-    numbers: Mapping[int, int]  # symbol -> what it is for the other batch
-    fits: bool  # whether the graph allows another batch
+    origins: Origins  # of the numbers in `found`
+
+
+class _Tried(NamedTuple):
+    """A size that was taken for the batch of a file."""
+
+    known: _Known
+    rows: Sequence[int]  # tensors of which it is the first dimension
+    numbers: dict[int, int]  # symbol -> its number for the other batch
+    fits: bool  # the graph allows another
 
     @property
     def reach(self) -> int:
         """The number of tensors whose shape hangs on it."""
-        hangs = cache(lambda form: not self.origins.symbols(form).isdisjoint(self.numbers))
-        shapes = [shape for shape in self.found.shapes if shape]
+        origins, shapes = self.known.origins, [shape for shape in self.known.found.shapes if shape]
+        hangs = cache(lambda form: not origins.symbols(form).isdisjoint(self.numbers))
         return sum(any(isinstance(side, Traced) and hangs(side.form) for side in shape) for shape in shapes)
 
 
-def _tried(
-    graph: Graph,
+def _try(
+    loops: _Loops,
     declared: Sequence[Shape | None],
     given: Mapping[int, Shape],
     fed: Sequence[SparsePlaceholders],
     rows: Sequence[int],
     size: int,
     batch: int,
-) -> _Trial:
-    """Find which numbers hang on the batch, if that number of the file is it."""
-    also, ends, loops, sparse = set[int](), set[int](), _Loops(graph), {one.shape: size for one in fed}
+) -> _Tried:
+    """Take a size for the batch, and trace further numbers that hang on it until there are no more."""
+    also, ends, sparse = set[int](), set[int](), {one.shape: size for one in fed}
     for _ in range(_TRIES):
-        found = infer(graph, given, declared, size=size, also=also, nodes=ends, rows=sparse)
-        origins = found.origins or Origins(found.algebra, size)
-        more = _tie_loops(loops, found, origins) - ends
-        bounds = _tie_parts(loops, found, origins)
-        numbers, fits = _new_numbers(graph, found, origins, rows, fed, batch)
-        beside = _beside(graph, found, origins, numbers)
-        odd = (bounds | beside if fits else bounds | beside | origins.odd(numbers)) - also
+        found = infer(loops.graph, given, declared, size=size, also=also, nodes=ends, rows=sparse)
+        assert found.origins is not None  # it traces numbers
+        known = _Known(loops, found, found.origins)
+        more = _tie_loops(known) - ends
+        bounds = _tie_parts(known)
+        numbers, fits = _new_numbers(known, rows, fed, batch)
+        odd = bounds | _beside(known, numbers)
+        if not fits:
+            odd |= known.origins.odd(numbers)
+        odd -= also
         if not odd | more:
             break
         also |= odd
         ends |= more
-    return _Trial(size, rows, loops, found, origins, numbers, fits)
+    return _Tried(known, rows, numbers, fits)
 
 
-def _chosen(trials: Sequence[_Trial], graph: Graph, batch: int) -> _Trial:
-    """The first number that fits, and of others one on whose rows a loss hangs.
+def _chosen(tried: Sequence[_Tried], batch: int) -> _Tried:
+    """The first size that fits, and of others one on which the rows of a loss hang.
 
     Another one takes its place if at least twice as many tensors hang on it: captured tables may be more than images.
     """
-    first = trials[0]
-    if len(trials) == 1:
+    first = tried[0]
+    if len(tried) == 1:
         return first
 
-    def counts(one: _Trial) -> bool:
-        lost = one is first or _lost(graph, one.found, one.origins, one.numbers)
-        return not one.rows or one.size == batch or (one.fits and lost)
+    def counts(one: _Tried) -> bool:
+        fits = one.fits and (one is first or _reaches_losses(one))
+        return not one.rows or one.known.origins.size == batch or fits
 
-    best = next(filter(counts, trials), first)
-    widest = max(trials, key=lambda one: one.reach)
+    best = next(filter(counts, tried), first)
+    widest = max(tried, key=lambda one: one.reach)
     return widest if widest.fits and widest.reach >= 2 * best.reach else best
 
 
@@ -217,24 +225,21 @@ def _begins(shape: Shape | None) -> bool:
     return bool(shape) and shape is not None and shape[0] > 0
 
 
-def _lost(graph: Graph, found: Inferred, origins: Origins, numbers: Mapping[int, int]) -> bool:
-    """Whether the rows of a loss are multiples of these symbols."""
-    inputs = data_inputs(graph)
-    rows = [found.shapes[inputs[node][0]] for node, op in enumerate(graph.ops) if op in LOSSES and inputs[node]]
-    return any(not origins.symbols(form_of(shape[0])).isdisjoint(numbers) for shape in rows if shape)
+def _reaches_losses(tried: _Tried) -> bool:
+    """Whether the rows of a loss are multiples of the new numbers."""
+    loops, found, origins = tried.known
+    losses = [node for node, op in enumerate(loops.ops) if op in LOSSES and loops.inputs[node]]
+    rows = [found.shapes[loops.inputs[node][0]] for node in losses]
+    return any(not origins.symbols(form_of(shape[0])).isdisjoint(tried.numbers) for shape in rows if shape)
 
 
 def _new_numbers(
-    graph: Graph,
-    found: Inferred,
-    origins: Origins,
-    rows: Sequence[int],
-    sparse: Sequence[SparsePlaceholders],
-    batch: int,
+    known: _Known, rows: Sequence[int], sparse: Sequence[SparsePlaceholders], batch: int
 ) -> tuple[dict[int, int], bool]:
     """The number of each symbol whose multiple is the first dimension of `rows`; whether the graph allows another."""
+    loops, found, origins = known
     forms = [form_of((found.shapes[row] or (0,))[0]) for row in rows]
-    fed = {node for node, op in enumerate(graph.ops) if op in EDGE}
+    fed = {node for node, op in enumerate(loops.ops) if op in EDGE}
     roots = [form for form in forms if form in origins.entries]
     for value in (found.values[one.shape] for one in sparse if one.shape >= 0):
         if roots and value and value[0] == origins.size:  # a sparse tensor has a row per example, too
@@ -252,20 +257,16 @@ def _new_numbers(
 
 
 def _entries(
-    graph: Graph,
-    declared: Sequence[Shape | None],
-    fed: Sequence[SparsePlaceholders],
-    found: Inferred,
-    origins: Origins,
-    batch: int,
+    known: _Known, declared: Sequence[Shape | None], fed: Sequence[SparsePlaceholders], batch: int
 ) -> tuple[dict[int, int], dict[FileNumber, int]]:
     """The new number of entries of each sparse tensor of which the file says one, rounded up. It is given for symbols,
     and for numbers that are no multiple of the batch and have no symbol.
     """
+    loops, found, origins = known
     symbols: dict[int, int] = {}
     numbers: dict[FileNumber, int] = {}
     for row in (row for one in fed for row in one[:2] if row >= 0):
-        shape, node = declared[row], int(graph.tensor_node[row])
+        shape, node = declared[row], loops.source[row]
         if not shape or shape[0] < 0:
             continue
         form, count = origins.algebra.resolved(form_of((found.shapes[row] or shape)[0])), shape[0]
@@ -273,27 +274,27 @@ def _entries(
         if form in origins.entries:
             symbols[form] = scaled
         elif form == count:
-            attr = "shape" if "shape" in graph.attrs[node] else ""
+            attr = "shape" if "shape" in loops.attrs[node] else ""
             numbers[FileNumber(node, attr, SINGLE, 0, count, len(shape))] = scaled
     return symbols, numbers
 
 
-def _alone(graph: Graph, found: Inferred, origins: Origins, batch: int) -> dict[int, int]:
+def _alone(known: _Known, batch: int) -> dict[int, int]:
     """The numbers of symbols of shapes in constants, of tensors filled or drawn at random, that begin with the batch.
 
     Or with an equal part of it, as a tower has. They are tied to nothing but each other, as those of the ones that a
     loss counts. Of a batch of 1 there are too many.
     """
+    loops, found, origins = known
     members: dict[int, list[FileNumber]] = {}
     for symbol, entry in origins.entries.items():
         members.setdefault(origins.algebra.resolved(symbol), []).append(entry)
-    first = graph.tensor_ptr.tolist()
     shares = {origins.size, *(number for number in origins.also if number > 1 and not origins.size % number)}
 
     def shapes(entry: FileNumber) -> bool:
-        readers = found.reading.get(first[entry.node], ())
-        made = all(graph.ops[node] == "Fill" or graph.ops[node].startswith(_RANDOM) for node in readers)
-        once = (elements(graph.attrs[entry.node]) or []).count(entry.number) == 1
+        readers = found.reading.get(loops.first[entry.node], ())
+        made = all(loops.ops[node] == "Fill" or loops.ops[node].startswith(_RANDOM) for node in readers)
+        once = (elements(loops.attrs[entry.node]) or []).count(entry.number) == 1
         whole = entry.number in shares and not batch * entry.number % origins.size
         return made and once and bool(readers) and entry[1:4] == ("value", ELEMENT, 0) and whole
 
@@ -304,50 +305,50 @@ def _alone(graph: Graph, found: Inferred, origins: Origins, batch: int) -> dict[
     }
 
 
-def _held_shapes(graph: Graph, found: Inferred) -> dict[int, tuple[int, ...]]:
+def _held_shapes(known: _Known) -> dict[int, tuple[int, ...]]:
     """Constants that are the shape of some tensor, which the file does not name: node -> sides.
 
     TensorFlow writes `tf.shape(x)[0]` of a known shape so. A gradient compares such a shape with one that is unknown,
     or repeats a single number as often.
     """
-    inputs, taken = data_inputs(graph), set[int]()
-    for node, op in enumerate(graph.ops):
+    loops, found, _ = known
+    inputs, taken = loops.inputs, set[int]()
+    for node, op in enumerate(loops.ops):
         if op == "StridedSlice":
             taken.update(inputs[node][:1])
         elif op == "BroadcastGradientArgs":
             taken.update(inputs[node])
         elif op == "Tile" and {*(found.shapes[inputs[node][0]] or (0,))} == {1}:
             taken.update(inputs[node][1:])
-    makers = sorted({int(graph.tensor_node[row]) for row in taken})
-    whole = {node: elements(graph.attrs[node], MAX_RANK) for node in makers if graph.ops[node] == "Const"}
+    makers = sorted({loops.source[row] for row in taken})
+    whole = {node: elements(loops.attrs[node], MAX_RANK) for node in makers if loops.ops[node] == "Const"}
     return {node: tuple(map(int, sides)) for node, sides in whole.items() if sides}
 
 
-def _as_shaped(
-    found: Inferred, origins: Origins, sides: Sequence[int], place: int, numbers: Mapping[int, int]
-) -> int | None:
+def _as_shaped(known: _Known, sides: Sequence[int], place: int, numbers: Mapping[int, int]) -> int | None:
     """The new side of all tensors of a shape at an axis; None: they have several, or the batch does not say it."""
+    _, found, origins = known
     forms = [form_of(shape[place]) for shape in found.shapes if shape == sides]
     made = {origins.number(form, numbers) for form in forms if origins.symbols(form) <= numbers.keys()}
     return made.pop() if len(made) == 1 and sides[place] not in made else None
 
 
-def _beside(graph: Graph, found: Inferred, origins: Origins, numbers: Mapping[int, int]) -> set[int]:
+def _beside(known: _Known, numbers: Mapping[int, int]) -> set[int]:
     """Sides in constant shapes that hang on the batch and are no multiple of it, as of row splits: to be traced."""
     return {
         side
-        for sides in _held_shapes(graph, found).values()
+        for sides in _held_shapes(known).values()
         for place, side in enumerate(sides)
-        if side > 1 and side % origins.size and _as_shaped(found, origins, sides, place, numbers) is not None
+        if side > 1 and side % known.origins.size and _as_shaped(known, sides, place, numbers) is not None
     }
 
 
-def _of_shapes(graph: Graph, found: Inferred, origins: Origins, numbers: Mapping[int, int]) -> dict[int, int]:
+def _of_shapes(known: _Known, numbers: Mapping[int, int]) -> dict[int, int]:
     """The numbers of symbols in constants that are the shape of tensors of the batch, where no equation says more.
 
     Of such a number other tensors are made, whose shapes may be constants, too.
     """
-    shapes, made = _held_shapes(graph, found), dict(numbers)
+    origins, shapes, made = known.origins, _held_shapes(known), dict(numbers)
     held = {symbol: entry for symbol, entry in origins.entries.items() if entry.node in shapes and entry.at == ELEMENT}
     before = -1
     while before < len(made):
@@ -356,7 +357,7 @@ def _of_shapes(graph: Graph, found: Inferred, origins: Origins, numbers: Mapping
             (term, factor), *others = origins.algebra.terms(origins.algebra.resolved(symbol)).items()
             if len(term) != 1 or others or term[0] in made or term[0] not in origins.entries:
                 continue  # it is said, or by more than a multiple, such as twice the end of a part of the examples
-            number = _as_shaped(found, origins, shapes[entry.node], entry.place, made)
+            number = _as_shaped(known, shapes[entry.node], entry.place, made)
             if number is not None and not number % factor:
                 made[term[0]] = number // factor
     return made
@@ -369,7 +370,7 @@ class _Loops:
     """The loops of a graph: the constants with which their ends are compared, and counters."""
 
     def __init__(self, graph: Graph) -> None:
-        self.names, self.ops, self.attrs = graph.names, graph.ops, graph.attrs
+        self.graph, self.names, self.ops, self.attrs = graph, graph.names, graph.ops, graph.attrs
         self.first: list[int] = graph.tensor_ptr.tolist()
         self.source: list[int] = graph.tensor_node.tolist()
         self.inputs = data_inputs(graph)
@@ -427,13 +428,14 @@ class _Loops:
         return found
 
 
-def _tie_loops(loops: _Loops, found: Inferred, origins: Origins) -> set[int]:
+def _tie_loops(known: _Known) -> set[int]:
     """Equate the ends of a loop with the length of each array, and the rows of each tensor, that its counter indexes.
 
     A length may be another than the batch, and hang on it, as of a part of the examples, or of these and one more. A
     counter that comes down begins behind the last place of the array, at it, or before it, where that one is taken
     first. Return the nodes that say such a length again: what makes arrays of it, and what stacks them.
     """
+    loops, found, origins = known
     said, hanging = list[tuple[int, int]](), set[tuple[int, int]]()  # a node and a loop; a loop and a length
     for node, op in enumerate(loops.ops):
         index = loops.inputs[node][1] if op in _INDEXED else loops.row_index(node)
@@ -468,12 +470,11 @@ def _tie_loops(loops: _Loops, found: Inferred, origins: Origins) -> set[int]:
     return again | stacks if lengths else set()
 
 
-def _limits(
-    loops: _Loops, found: Inferred, origins: Origins, numbers: Mapping[int, int], changed: Sequence[int]
-) -> list[str]:
+def _limits(known: _Known, numbers: Mapping[int, int], changed: Sequence[int]) -> list[str]:
     """Numbers of the file with which a loop compares its counter, and that equal the old batch, such as a side of a
     constant shape. No shape of a tensor says what they count.
     """
+    loops, found, origins = known
     if origins.size == 1:
         return []
 
@@ -502,13 +503,14 @@ class _Part(NamedTuple):
     bounds: tuple[int | FileNumber, ...]  # numbers that say so: traced ones, or what is to be traced
 
 
-def _tie_parts(loops: _Loops, found: Inferred, origins: Origins) -> set[int]:
+def _tie_parts(known: _Known) -> set[int]:
     """Equate the numbers by which ops cut an axis of a tensor into equal parts with multiples of a part.
 
     The axis has the batch, or a multiple of it, such as two views of each example. Parts are equal where the ops take
     all of the axis, each place once, in as many places each, and in more than one. Of others nothing says how they
     grow. The gradient of a slice puts a part back. Return the constants that are to be traced.
     """
+    loops, found, origins = known
     parts: dict[tuple[int, int], dict[_Part, None]] = {}
     back: list[tuple[int, int, _Part]] = []
     for node, op in enumerate(loops.ops):
@@ -518,7 +520,7 @@ def _tie_parts(loops: _Loops, found: Inferred, origins: Origins) -> set[int]:
         tensor = loops.first[node] if op == "StridedSliceGrad" else inputs[0]
         for axis, whole in enumerate(found.shapes[tensor] or ()):
             if isinstance(whole, Traced) and whole and not whole % origins.size:
-                for one in _parts(loops, found, node, axis, int(whole)):
+                for one in _parts(known, node, axis, int(whole)):
                     if op == "StridedSliceGrad":
                         back.append((tensor, axis, one))
                     else:
@@ -540,8 +542,9 @@ def _tie_parts(loops: _Loops, found: Inferred, origins: Origins) -> set[int]:
     return numbers
 
 
-def _parts(loops: _Loops, found: Inferred, node: int, axis: int, size: int) -> Iterator[_Part]:
+def _parts(known: _Known, node: int, axis: int, size: int) -> Iterator[_Part]:
     """The places of an axis that an op takes; none if it takes all, at places that nothing says, or in other steps."""
+    loops, found, _ = known
     op, attrs, inputs = loops.ops[node], loops.attrs[node], loops.inputs[node]
     constants = [loops.constant(tensor) for tensor in inputs[1:4]]
     values = [
@@ -576,8 +579,9 @@ def _parts(loops: _Loops, found: Inferred, node: int, axis: int, size: int) -> I
             yield _Part(low, high, (*bound(0, axis) * (not begins), *bound(1, axis) * (not ends)))
 
 
-def _uncut(loops: _Loops, found: Inferred, origins: Origins, numbers: Mapping[int, int]) -> list[str]:
+def _uncut(known: _Known, numbers: Mapping[int, int]) -> list[str]:
     """Ops that take rows of examples, but as many of any batch, by constants of the file."""
+    loops, found, origins = known
 
     def fixed(rows: int) -> bool:
         return rows > 1 and not origins.depends(form_of(rows), numbers)

@@ -32,7 +32,7 @@ class Growth(NamedTuple):
 
 @dataclass(frozen=True)
 class Courses:
-    """The ways that a graph takes: courses of loops, and sides of branches."""
+    """The courses of loops, and the sides that branches take."""
 
     growth: Mapping[int, Growth] = field(default_factory=dict)  # Merge -> that of its variable
     counters: Mapping[tuple[Hashable, Hashable], tuple[float, float]] = field(default_factory=dict)
@@ -142,7 +142,7 @@ def courses(
     algebra: Algebra,
     conditional: Sequence[bool],
 ) -> Courses:
-    """The ways of a graph, by what is known of its tensors [T]; `inputs` [N] are those of its nodes.
+    """The courses of a graph, by what is known of its tensors [T]; `inputs` [N] are those of its nodes.
 
     `conditional` [N]: nodes that run in a branch only.
     """

@@ -107,11 +107,11 @@ def infer(
         return found.result()
     loops = graph.edge_back.any()
     for _ in range(_ROUNDS):
-        learned, ways = found.learned(), found.courses()
-        if not learned and ways == found.ways:
+        learned, known = found.learned(), found.new_courses()
+        if not learned and known == found.courses:
             break
-        if loops or ways != found.ways:  # in a loop nothing is ever narrowed: it begins anew
-            found = _Propagation(graph, given, believed, calls, batch, learned or found.asked, ways, rows=rows)
+        if loops or known != found.courses:  # in a loop nothing is ever narrowed: it begins anew
+            found = _Propagation(graph, given, believed, calls, batch, learned or found.asked, known, rows=rows)
             found.run()
         else:
             found.narrow(learned)
@@ -129,7 +129,7 @@ class _Propagation:
         calls: Calls,
         batch: int | None = None,
         asked: Mapping[int, Dims] = {},
-        ways: Courses = NO_COURSES,
+        courses: Courses = NO_COURSES,
         *,
         rows: Mapping[int, int] = {},
         algebra: Algebra | None = None,
@@ -140,12 +140,12 @@ class _Propagation:
         self.calls, self.handed, self.returned = calls, handed, results  # tensors of a body: taken, and handed back
         self.graph, self.given, self.believed, self.batch, self.rows = graph, given, believed, batch, rows
         self.batched = set[int]()
-        self.asked, self.ways = asked, ways  # tensor -> what its readers ask of it; of loops
+        self.asked, self.courses = asked, courses  # tensor -> what its readers ask of it; of loops and branches
         self.types = graph.tensor_dtype.tolist()
         self.algebra = Algebra() if algebra is None else algebra
         self.contents = Contents(self.algebra)
         self.site = Site(self.algebra, self.contents)
-        self.site.arrays = ways.arrays
+        self.site.arrays = courses.arrays
         self.site.types = self.types
         self.shapes: list[Dims] = [None] * count
         self.values: list[Value | None] = [None] * count
@@ -217,10 +217,10 @@ class _Propagation:
             self.calls.exhausted,
         )
 
-    def courses(self) -> Courses:
-        """The ways that the graph takes; as before if no size is unknown."""
+    def new_courses(self) -> Courses:
+        """The courses of loops and branches by what is known now; as before if no size is unknown."""
         if SWITCHES.isdisjoint(self.graph.ops) or not any(map(is_open, self.shapes)):
-            return self.ways
+            return self.courses
         known = self.shapes, self.values, self.handles
         return courses(self.graph, self.inputs, *known, self.algebra, [deep > 0 for deep in self._branches])
 
@@ -336,7 +336,7 @@ class _Propagation:
         merges = op in MERGES
         if merges:
             taken = [tensor for tensor in taken if reached[tensor]]
-            taken = [tensor for tensor in taken if tensor not in self.ways.never] or taken
+            taken = [tensor for tensor in taken if tensor not in self.courses.never] or taken
         if not self.everything:
             if merges and not taken:
                 return []
@@ -386,7 +386,7 @@ class _Propagation:
         site.shapes = [shapes[one] for one in taken]
         site.values = [values[one] for one in taken]
         site.handles = [handles[one] for one in taken]
-        site.counters = NO_COURSES.counters if node in self.ways.tested else self.ways.counters
+        site.counters = NO_COURSES.counters if node in self.courses.tested else self.courses.counters
 
     def _ended(self, node: int) -> tuple[Dims, Value | None, Handle | None] | None:
         """A variable as the Switch of its loop hands it to an Exit: as it is in the end, not as in an iteration."""
@@ -395,7 +395,7 @@ class _Propagation:
         merge, condition = (int(source[tensor]) for tensor in site.tensors[:2])
         if self.graph.ops[condition] != "LoopCond" or self.graph.ops[merge] not in MERGES:
             return None
-        first, growth = self.inputs[merge][0], self.ways.growth.get(merge, Growth())
+        first, growth = self.inputs[merge][0], self.courses.growth.get(merge, Growth())
         if shape is not None:
             shape = tuple(map(as_dim, self._last(node, shape, self.shapes[first], growth.sides)))
         if value is not None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator import choose_step, estimate, load_cluster, partition, simulate
-from simulator.columns import flags, ints
+from simulator.columns import flags
 from simulator.costs.estimate import works_of
 from simulator.costs.estimates.memory import NO_KERNEL, footprint_bytes
 from simulator.graph.graph import Graph
@@ -28,10 +28,9 @@ FAR = ((2**16, 0.25), (2**20, 0.25), (2**24, 2.25))  # bytes, nanoseconds of a b
 def of(graph: Graph) -> int | None:
     """The footprint of all nodes."""
     handing = handed_on(graph)
-    works, which = works_of(graph, handing)
-    moved = np.array([work.moved if work.rule.launches else NO_KERNEL for work in works])[which]
+    moved = works_of(graph, handing).ints(lambda work: work.moved if work.rule.launches else NO_KERNEL)
     everywhere = flags(np.ones(len(graph), bool))
-    return footprint_bytes(graph, everywhere, ints(moved), handing, flags(np.array(loop_depths(graph)) > 0))
+    return footprint_bytes(graph, everywhere, moved, handing, flags(np.array(loop_depths(graph)) > 0))
 
 
 @st.composite

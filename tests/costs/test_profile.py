@@ -328,12 +328,12 @@ def test_kernels_of_a_loop_are_as_cold_as_the_loop_makes_them() -> None:
     rows.add("wide", "Placeholder", **typed("Placeholder", (2**20,)))
     rows.add("large", "Exp", ["wide"], **typed("Exp", (2**20,)))
     graph = rows.built()
-    works, which = works_of(graph, handed_on(graph))
+    works = works_of(graph, handed_on(graph))
     loops, runs = np.array(loop_depths(graph)) > 0, np.ones(len(graph), bool)
-    outside, inside = cold_parts(works, which, runs, loops, made())
+    outside, inside = cold_parts(works, runs, loops, made())
     assert inside < 0.01 < 0.9 < outside
     runs[graph.index["large"]] = False  # what is not run leaves nothing in a cache
-    assert cold_parts(works, which, runs, loops, made())[0] < 0.01
+    assert cold_parts(works, runs, loops, made())[0] < 0.01
 
 
 def test_initialisers_make_no_kernel_of_the_step_cold() -> None:
@@ -392,9 +392,9 @@ def test_a_row_and_a_number_have_a_price_each() -> None:
         rows.add("a", "Placeholder", **typed("Placeholder", shape))
         rows.add("b", "Softmax", ["a"], **typed("Softmax", shape))
         given = rows.built()
-        works, which = works_of(given, handed_on(given))
+        works = works_of(given, handed_on(given))
         took = estimate(given, one_core(), profile).run_ns[1, 0]
-        assert took == pytest.approx(each * works[which[1]].moved, rel=0.02)
+        assert took == pytest.approx(each * works.of(1).moved, rel=0.02)
 
 
 def test_a_bias_for_the_first_axis_has_longer_rows() -> None:
@@ -405,8 +405,8 @@ def test_a_bias_for_the_first_axis_has_longer_rows() -> None:
     for name, form in (("last", b"NHWC"), ("first", b"NCHW")):
         rows.add(name, "BiasAdd", ["a", "b"], **typed("BiasAdd", (8, 4, 4, 4)), data_format=AttrValue(s=form))
     given = rows.built()
-    works, which = works_of(given, handed_on(given))
-    assert [works[which[node]].variant for node in (2, 3)] == ["rows of 4", "rows of 16"]
+    works = works_of(given, handed_on(given))
+    assert [works.of(node).variant for node in (2, 3)] == ["rows of 4", "rows of 16"]
 
 
 def test_a_kernel_that_moved_nothing_prices_no_other() -> None:

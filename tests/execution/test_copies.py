@@ -208,11 +208,11 @@ def test_between_tasks_host_memory_of_a_gpu_is_that_of_its_cpu(op: str, order: s
 def test_lower_bounds_and_looks_ahead_know_memories() -> None:
     graph = numbers("Identity", "Cast").built()
     tables = prepare(graph, whole(graph), TWO, costs(graph, TWO)).tables
-    (way, ways), (shape,) = tables.ways, np.flatnonzero(tables.made_host)
+    ways, (shape,) = tables.ways, np.flatnonzero(tables.made_host)
 
     def alone(reader: str, source: int, target: int) -> int:
         (edge,) = np.flatnonzero((tables.edge_tensor == shape) & (tables.consumer == tables.names.index(reader)))
-        pace = ways.paces[ways.pace[way[edge], source, target]]
+        pace = ways.paces[ways.pace[tables.way[edge], source, target]]
         assert pace is not None
         return alone_ns(pace, 400)
 

@@ -8,8 +8,9 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.graph.building import build
 from simulator.graph.messages import GraphDef
-from simulator.graph.ops import of_each
+from simulator.graph.ops import of_nodes
 from simulator.graph.rows import rows_of_bytes
 from tests.graph.test_text_format import assert_equal, graph_defs
 
@@ -41,7 +42,7 @@ def test_damaged_bytes_are_refused_where_protobuf_refuses_them(message: Any, at:
 
 def test_nodes_of_equal_attributes_share_them_and_are_asked_about_once() -> None:
     message = GraphDef()
-    for number, op in enumerate(("Relu", "Relu", "Tanh", "Relu")):
+    for number, op in enumerate(("Ours", "Ours", "Theirs", "Ours")):
         message.node.add(name=f"n{number}", op=op).attr["T"].type = 1 + (number == 3)
     rows = rows_of_bytes(message.SerializeToString())
     assert rows.attrs[0] is rows.attrs[1] is rows.attrs[2] is not rows.attrs[3]
@@ -51,12 +52,6 @@ def test_nodes_of_equal_attributes_share_them_and_are_asked_about_once() -> None
         asked.append((op, attrs["T"].type))
         return f"{op} {attrs['T'].type}"
 
-    assert of_each(answer, rows.ops, rows.attrs) == ["Relu 1", "Relu 1", "Tanh 1", "Relu 2"]
-    assert asked == [("Relu", 1), ("Tanh", 1), ("Relu", 2)]
-
-
-def test_attributes_that_are_made_on_demand_are_not_taken_for_each_other() -> None:
-    """A sequence may make a mapping whenever it is asked, so that the next one has the address of the last."""
-    made = [{"N": number} for number in range(50)]
-    fresh: Any = (dict(one) for one in made)
-    assert of_each(lambda _, attrs: dict(attrs), ["op"] * 50, fresh) == made
+    graph = build(rows.names, rows.ops, rows.requested, rows.inputs, rows.attrs)
+    assert of_nodes(answer, graph) == ["Ours 1", "Ours 1", "Theirs 1", "Ours 2"]
+    assert asked == [("Ours", 1), ("Theirs", 1), ("Ours", 2)]

@@ -108,7 +108,7 @@ def test_what_late_recvs_change_is_told_alike_everywhere() -> None:
 def test_a_device_that_holds_nothing_has_no_peak() -> None:
     scene = example()
     idle = [row for row, device in enumerate(scene.cluster.devices) if device.short == "worker:0/GPU:1"]
-    assert all(record(scene)["devices"][scene.cluster.devices[row].name]["at_peak"] is None for row in idle)
+    assert [record(scene)["devices"][scene.cluster.devices[row].name]["at_peak"] for row in idle] == [None]
 
 
 def test_the_critical_path_explains_the_whole_makespan() -> None:

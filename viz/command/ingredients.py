@@ -105,7 +105,6 @@ class Programs:
 def read_inputs(request: Request, say: Say) -> Ingredients:
     """Load what the request names. Raise SimvizError if a file, a name or a figure of it is wrong."""
     say("loading the graph")
-    profile = _profile(request)  # before anything takes long
     instance = read_instance(request.graph)
     if instance is not None:
         return _of_instance(request, instance, say)
@@ -113,18 +112,17 @@ def read_inputs(request: Request, say: Say) -> Ingredients:
         request.graph,
         keep_calls=request.keep_calls,
         ignore_devices=request.ignore_devices,
-        change=lambda graph: _pinned(request, graph, profile),
+        change=lambda graph: _pinned(request, graph),
     )
     graph, observed, unobserved = _graph(request, source, say)
-    request = replace(request.having(observed), profile=profile)
-    given = _read(request, source, graph, _cluster(request, source, profile), say)
+    given = _read(request.having(observed), source, graph, _cluster(request, source), say)
     return replace(given, observed=observed, unobserved=unobserved)
 
 
-def _pinned(request: Request, graph: Graph, profile: Profile | None) -> Graph:
+def _pinned(request: Request, graph: Graph) -> Graph:
     """The graph with the pins; those of no node may be of one that Grappler makes."""
     pins = {scope: text for scope, text in request.pins.items() if not request.grappler or holds(graph, scope)}
-    return with_pins(graph, pins, _cluster(request, graph, profile)) if pins else graph
+    return with_pins(graph, pins, _cluster(request, graph)) if pins else graph
 
 
 def _of_instance(request: Request, instance: Instance, say: Say) -> Ingredients:
@@ -132,7 +130,7 @@ def _of_instance(request: Request, instance: Instance, say: Say) -> Ingredients:
     _check_options(request, instance)
     graph, cluster = instance.graph, instance.cluster
     if request.cluster is not None:
-        cluster = within_reach(graph, _cluster(request, graph, None), soft=request.soft)
+        cluster = within_reach(graph, _cluster(request, graph), soft=request.soft)
     say("choosing the step")
     step, costs = choose_step(graph, fetches=request.fetches), instance.costs(cluster)
     prepared = prepare(graph, step, cluster, costs, request.simulation)
@@ -159,13 +157,12 @@ def changed_inputs(
     out otherwise. With `batch` shapes are found again, and measured times change as estimates do. Raise SimvizError as
     `read_inputs` does.
     """
-    profile = _profile(request)
-    request = replace(request.having(given.observed), profile=profile, batch=batch or request.batch)
+    request = replace(request.having(given.observed), batch=batch or request.batch)
     graph = given.graph if given.training is None else given.training.source
     if batch is not None or (request.grappler and cluster is None):
         graph, _, _ = _graph(request, given.source, silent)
     if cluster is None:
-        cluster = _cluster(request, given.source, profile)
+        cluster = _cluster(request, given.source)
         pinned_devices(request.pins, cluster)  # the graph has their names, but the change may take one away
     measured = None if batch is None else given.graph
     return replace(_read(request, given.source, graph, cluster, silent, measured), observed=given.observed)
@@ -176,8 +173,7 @@ def repriced(request: Request, given: Ingredients, cluster: Cluster) -> Ingredie
 
     Raise SimvizError as `read_inputs` does.
     """
-    profile = _profile(request)
-    request, training = replace(request.having(given.observed), profile=profile), given.training
+    request, training = request.having(given.observed), given.training
     if training is None:
         return replace(given, cluster=cluster, costs=price(request, given.graph, cluster, step=given.step))
     costs = price_each(request, training.programs, cluster)
@@ -282,7 +278,7 @@ def _optimized(request: Request, graph: Graph, feeds: Mapping[str, Shape], say: 
 
     step = choose_step(graph, feeds=tuple(feeds), fetches=request.fetches, signature=request.signature)
     say("optimizing the graph")
-    cluster = _cluster(request, graph, None)
+    cluster = _cluster(request, graph)
     made = optimized(graph, cluster, step)
     gone = [scope for scope in request.pins if holds(graph, scope) and not holds(made, scope)]
     made = with_pins(made, {scope: text for scope, text in request.pins.items() if not holds(graph, scope)}, cluster)
@@ -319,8 +315,8 @@ def _profile(request: Request) -> Profile | None:
     return None if request.profile is None else read_profile(request.profile)
 
 
-def _cluster(request: Request, graph: Graph, profile: Profile | None) -> Cluster:
-    named = request.cluster
+def _cluster(request: Request, graph: Graph) -> Cluster:
+    named, profile = request.cluster, _profile(request)
     cluster = default_cluster(graph, ignored=request.ignore_devices) if named is None else load_cluster(named)
     if request.protocol is not None:
         cluster = with_protocol(cluster, request.protocol)

@@ -10,6 +10,7 @@ import numpy as np
 from simulator.assignment import Assignment
 from simulator.errors import SimvizError
 from simulator.progress import Say
+from simulator.wording import counted
 from viz.command.ingredients import Ingredients
 from viz.command.one_step import Simulated, of_own, placed, simulated
 from viz.command.request import SEARCH, Request
@@ -24,11 +25,13 @@ def set_up_training(
     request: Request, given: Ingredients, assignment: Assignment, made: Simulated, say: Say
 ) -> Setup | None:
     """The clients of a training, of which the first is placed so; None where nothing is trained."""
-    if given.training is None or not request.trains:
+    wanted, first = given.training, (assignment, made.partitions)
+    if wanted is None or not request.trains:
         return None
-    from viz.command.training_run import set_up_first  # late: most runs train nothing
+    from viz.command.training_run import set_up  # late: most runs train nothing
 
-    return set_up_first(request, given.training, given.cluster, (assignment, made.partitions), say)
+    say(f"placing and cutting {counted(len(wanted.programs), 'client')}")
+    return set_up(request, wanted.source, say, given.cluster, wanted.programs, wanted.costs, first)
 
 
 def trained_quicker(

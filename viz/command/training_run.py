@@ -117,7 +117,7 @@ def set_up(
     costs: tuple[CostTable, ...],
     first: tuple[Assignment, Partitions] | None = None,
 ) -> Setup:
-    """These programs with their costs, placed and cut, on a cluster. `first` is as in `clients`."""
+    """These programs with their costs, placed and cut, on a cluster. `first` is that of `clients`, as are errors."""
     wanted = request.training
     assert wanted is not None
     regime = regime_of(wanted.regime, programs)
@@ -132,18 +132,6 @@ def set_up(
     )
     inputs = inputs_of(made, cluster, costs, rates=wanted.inputs)
     return Setup(request, source, say, cluster, regime, made, costs, inputs, wanted.disturbances)
-
-
-def set_up_first(
-    request: Request,
-    given: Programs,
-    cluster: Cluster,
-    first: tuple[Assignment, Partitions],
-    say: Say,
-) -> Setup:
-    """These programs, ready to be trained; the first one is placed and cut already. Raise what `clients` raises."""
-    say(f"placing and cutting {counted(len(given.programs), 'client')}")
-    return set_up(request, given.source, say, cluster, given.programs, given.costs, first)
 
 
 def short_rate(setup: Setup) -> float:

@@ -16,11 +16,11 @@ from math import ceil, log
 import numpy as np
 
 from simulator.cluster.cluster import Device
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.columns import Flags, Ids, Ints, flags, ids
 from simulator.costs.estimates.memory import NO_KERNEL, footprint_bytes
 from simulator.costs.likeness import GUESS, Times
 from simulator.costs.profile import KernelTime, Profile
-from simulator.costs.roofline import OpWork
+from simulator.costs.roofline import OpWork, Works
 from simulator.costs.rules import CHECKPOINT
 from simulator.costs.table import MAX_OP_NS, PROFILED, PriceErrors
 from simulator.errors import GraphError
@@ -91,16 +91,14 @@ class _OnCores:
         return cold * ns + (1 - cold) * min(ns, warm_ns), max(error, warm_error), family
 
 
-def cold_parts(
-    works: Sequence[OpWork], which: Ints, runs: Flags, inside: Flags, profile: Profile
-) -> tuple[float, float]:
+def cold_parts(works: Works, runs: Flags, inside: Flags, profile: Profile) -> tuple[float, float]:
     """How cold kernels run, from 0 to 1, outside and inside loops: by their bytes in the mean beside a core's cache.
 
     A kernel behind others that moved few bytes finds the code that all share, and what it reads, in the cache. Behind
     streams it does not (docs/decisions, 0108). `runs` [N] are the nodes of the step, `inside` [N] those in loops.
     """
-    moved = np.array([work.moved for work in works], float)[which]
-    launched = np.array([work.rule.launches for work in works], bool)[which] & runs
+    moved = works.ints(lambda work: work.moved).astype(float)
+    launched = works.flags(lambda work: work.rule.launches) & runs
 
     def part(of: Flags) -> float:
         mean = float(moved[of].sum()) / max(1, int(of.sum()))
@@ -167,8 +165,7 @@ def _running(graph: Graph) -> Flags:
 def profiled_prices(
     graph: Graph,
     models: Sequence[Device],
-    works: Sequence[OpWork],
-    which: Ints,
+    works: Works,
     handing: Ids,
     profile: Profile,
     step: Step | None = None,
@@ -179,12 +176,12 @@ def profiled_prices(
     """
     inside = np.array(loop_depths(graph)) > 0
     runs = _running(graph) if step is None else step.runs
-    cold = cold_parts(works, which, runs, inside, profile)
-    moved = ints(np.array([work.moved if work.rule.launches else NO_KERNEL for work in works])[which])
+    cold = cold_parts(works, runs, inside, profile)
+    moved = works.ints(lambda work: work.moved if work.rule.launches else NO_KERNEL)
     farther = farther_ns(profile, footprint_bytes(graph, runs, moved, handing, flags(inside)))
     keeps_frames = any(graph.ops[node] in CONTROL_FLOW for node in np.flatnonzero(runs).tolist())
     framed = _FRAMED if keeps_frames else (0.0, 0.0)
-    different, first, row_of = np.unique(2 * which + inside, return_index=True, return_inverse=True)
+    different, first, row_of = np.unique(2 * works.which + inside, return_index=True, return_inverse=True)
     run_ns = np.full((len(different), len(models)), -1, np.int64)
     relative = np.full((len(different), len(models)), GUESS - 1)
     families: dict[str, int] = {"not by the profile": 0}
@@ -194,7 +191,7 @@ def profiled_prices(
             continue
         pricing = pricing_of(profile, model.cores)
         for row, (key, node) in enumerate(zip(different.tolist(), first.tolist(), strict=True)):
-            work, op = works[key // 2], graph.ops[node]
+            work, op = works.different[key // 2], graph.ops[node]
             if not work.rule.launches:
                 run_ns[row, column] = ceil(pricing.dispatch_ns * (_DISPATCHES.get(op, 1.0) + framed[key % 2]))
                 relative[row, column] = 0.0

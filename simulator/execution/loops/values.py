@@ -454,7 +454,7 @@ def _array_element(values: KnownValues, op: int) -> tuple[Output, Output] | None
 def _gathered_element(values: KnownValues, op: int) -> tuple[Output, Output] | None:
     """Those of a Gather of one place; of more than a vector a row is no single number."""
     array, place = islice(values.flow.values(op), 2)
-    return (array, place) if _ranks(values.flow, op, 2) == [1, 0] else None
+    return (array, place) if _ranks(values.flow, op) == [1, 0] else None
 
 
 def _sliced_element(values: KnownValues, op: int) -> tuple[Output, Output] | None:
@@ -464,7 +464,7 @@ def _sliced_element(values: KnownValues, op: int) -> tuple[Output, Output] | Non
     array, single = flow.value(op), {"shrink_axis_mask": 1, "begin_mask": 0, "ellipsis_mask": 0, "new_axis_mask": 0}
     if any((attrs[name].i if name in attrs else 0) != mask for name, mask in single.items()):
         return None
-    if array is None or begin is None or flow.ops.kind[begin[0]] != "Pack" or _ranks(flow, op, 2) != [1, 1]:
+    if array is None or begin is None or flow.ops.kind[begin[0]] != "Pack" or _ranks(flow, op) != [1, 1]:
         return None
     places = list(flow.values(begin[0]))
     return (array, places[0]) if len(places) == 1 else None
@@ -481,9 +481,9 @@ def _unchanged(flow: Flow, at: Output | None) -> Output | None:
     return None
 
 
-def _ranks(flow: Flow, op: int, count: int) -> list[int | None]:
-    """The number of dimensions of the first inputs."""
-    rows = [int(flow.edges.row[edge]) for edge in flow.inputs[op] if flow.data[edge]][:count]
+def _ranks(flow: Flow, op: int) -> list[int | None]:
+    """The number of dimensions of the first two inputs."""
+    rows = [int(flow.edges.row[edge]) for edge in flow.inputs[op] if flow.data[edge]][:2]
     shapes = [flow.graph.tensor_shape[row] if row >= 0 else None for row in rows]
     return [None if shape is None else len(shape) for shape in shapes]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from simulator import limits
 from simulator.errors import GraphError
 from simulator.graph import ops, registry
+from simulator.graph.attributes import typed
 from simulator.graph.building import build
 from simulator.graph.editor import Endpoint
 from simulator.graph.graph import Attrs, Graph
@@ -59,7 +59,7 @@ def instantiate(function: Proto, attrs: Attrs, library: Mapping[str, Proto], sou
         ("_Arg",) * len(names) + tuple(node.op for node in function.node_def),
         ("",) * len(names) + tuple(node.device for node in function.node_def),
         [()] * len(names) + [endpoints.inputs(node) for node in function.node_def],
-        [_argument_attrs(dtype) for dtype in types] + node_attrs,
+        [*map(typed, types), *node_attrs],
         library=library,
         source=where,
     )
@@ -88,11 +88,6 @@ def _argument_names(ranges: Ranges) -> list[str]:
         for name, first, last in ranges
         for slot in range(first, last)
     ]
-
-
-@lru_cache(maxsize=256)
-def _argument_attrs(dtype: int) -> Attrs:
-    return {"T": AttrValue(type=dtype)} if dtype else {}
 
 
 class _Endpoints:

@@ -10,9 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
-import numpy as np
-
-from simulator.columns import Flags
+from simulator.columns import Flags, positions
 from simulator.graph.dataflow import depending_on
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import SWITCHES
@@ -140,8 +138,7 @@ def _backwards(
     Each comes with all edges that carry it, and with whether no other tensor is open then. Those that carry the tensor
     `stop` are `stopped`. It ends behind a loop, which would be gone round for ever.
     """
-    place = np.empty(len(graph), np.int64)
-    place[graph.topological] = np.arange(len(graph))
+    place = positions(graph.topological, len(graph))
     heap, open_, held = list[tuple[int, int]](), dict[int, set[int]](), set[int]() if stopped is None else stopped
 
     def enter(edge: int) -> None:
