@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
+from shutil import rmtree
+from tempfile import gettempdir
 
 from simulator.bounds import Bound
 from simulator.errors import SimvizError
@@ -28,6 +31,7 @@ from viz.scene import Scene
 
 _REFUSALS = (SimvizError, RecursionError, MemoryError)
 _ROUND = 4  # units of each job, after which their rows are kept
+SHARED_MEMORY = "/dev/shm"  # where joblib prefers to keep large arrays
 _LOOK_S = 1.0  # after so long a process sees that the one that began it is gone
 
 
@@ -47,9 +51,13 @@ def run_bench(request: BenchRequest, say: Say = silent, *, began: Callable[[], N
         left = [unit for unit in left if unit.keys]
         if left:
             loads()  # compiled once, here, and not by each process
-        for done, rows in enumerate(_answers(left, request.jobs), 1):
-            kept.add(rows)
-            say(f"{done} of {len(left)}: {rows[-1].key.graph} on {rows[-1].key.cluster}")
+        try:
+            for done, rows in enumerate(_answers(left, request.jobs), 1):
+                kept.add(rows)
+                say(f"{done} of {len(left)}: {rows[-1].key.graph} on {rows[-1].key.cluster}")
+        except BaseException:
+            _remove_folders()
+            raise
         kept.sort(request.order)
         return list(kept.rows)
 
@@ -96,6 +104,13 @@ def _end_processes() -> None:
     from joblib.externals.loky import get_reusable_executor
 
     get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+
+
+def _remove_folders() -> None:
+    """Remove joblib's folders of this process: a signal may come after one is made, and before anything removes it."""
+    for place in (SHARED_MEMORY, gettempdir()):
+        for folder in Path(place).glob(f"joblib_memmapping_folder_{os.getpid()}_*"):
+            rmtree(folder, ignore_errors=True)
 
 
 def _watched(parent: int) -> None:

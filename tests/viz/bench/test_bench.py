@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, replace
 from importlib import invalidate_caches
 from importlib.util import find_spec
@@ -385,6 +385,26 @@ def alive(mark: Path) -> list[str]:
         except OSError:
             continue
     return found
+
+
+def test_a_bench_that_is_stopped_leaves_no_folder_of_joblib(
+    asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal between the making of a folder and the word to joblib's tracker left it in shared memory, empty."""
+    folder = tmp_path / f"joblib_memmapping_folder_{os.getpid()}_a_b"
+    other = tmp_path / f"joblib_memmapping_folder_{os.getpid() + 1}_a_b"
+
+    def stopped(units: Sequence[Unit], jobs: int) -> Iterator[list[BenchRow]]:
+        folder.mkdir()
+        other.mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "SHARED_MEMORY", str(tmp_path))
+    monkeypatch.setattr(bench, "_answers", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run_bench(asking("--jobs", "2"))
+    assert not folder.exists()
+    assert other.exists(), "it is another process's"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
