@@ -172,6 +172,9 @@ def _unread(laid: LaidStep, handed_on: npt.NDArray[np.int64]) -> npt.NDArray[np.
         for kinds in (_FORWARDS | _FORWARDS_EACH, MERGES)
     )
     passes &= ~(merges & (graph.tensor_port > 0))  # the number of a Merge's input is its own
+    copying = np.zeros(len(graph), bool)
+    copying[ops.node[handed_on == COPIED]] = True
+    passes &= ~copying[graph.tensor_node]
     own = np.where((graph.tensor_dtype < REF) & ~passes, np.maximum(graph.tensor_bytes, 0), 0)
     all_of = np.bincount(graph.tensor_node, own, minlength=len(graph)).astype(np.int64)
     read = np.flatnonzero((layout.tensor_row >= 0) & ~layout.stays)

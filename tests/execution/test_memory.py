@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
+from simulator.columns import ids
 from simulator.costs.estimate import estimate
 from simulator.errors import SimvizError
 from simulator.execution.memory import Live, Peak, at_peak, out_of_memory
@@ -16,6 +17,7 @@ from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
+from simulator.graph.handing_on import COPIED, NONE
 from simulator.graph.messages import AttrValue
 from simulator.partitioning.cut import partition
 from simulator.partitioning.partitions import Partitions
@@ -116,6 +118,17 @@ def test_variables_are_resident_and_reading_them_is_free() -> None:
     trace, _ = simulated(draft.built(), apart(1), [0] * 3, resident=[100, 0, 0])
     assert trace.resident_bytes.tolist() == [100]
     assert curve(trace, 0) == [(20, 200), (30, 100)]
+
+
+@pytest.mark.parametrize(("handed", "most"), [(NONE, 100), (COPIED, 200)])
+def test_a_read_that_copies_its_variable_holds_the_copy_although_nobody_reads_it(handed: int, most: int) -> None:
+    draft = Rows()
+    draft.add("v", "VarHandleOp", dtype=type_attr())
+    draft.add("read", "ReadVariableOp", ["v"], dtype=type_attr(), _output_shapes=shapes_attr((25,)))
+    graph, on = draft.built(), apart(1)
+    pieces = partition(graph, assigned(on, [0, 0]), on, legal=False, step=whole(graph))
+    prices = replace(costs(graph, on, 10, resident=[100, 0]), handed_on=ids([NONE, handed]))
+    assert simulate(pieces, on, prices).peak_bytes.tolist() == [most]
 
 
 def test_scratch_is_held_while_the_op_runs() -> None:
