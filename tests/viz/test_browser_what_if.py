@@ -88,6 +88,11 @@ def test_bounds_are_marked_where_sizes_are_unknown(browser: WebDriver, tmp_path:
     assert [one[:2] for one in (makespan, moved, memory)] == ["≥ "] * 3
     assert page(title).endswith(f"last end. {cure}")
     assert cure in page("document.getElementById('panel').textContent")
+    card = "[...document.querySelectorAll('.card')].find((one) => one.textContent.startsWith('Devices'))"
+    rows = page(f"[...{card}.querySelectorAll('tbody tr')].map((row) => row.lastElementChild.textContent.trim())")
+    assert "0 B" in rows  # of a device that does nothing
+    assert any(one.startswith("≥ ") for one in rows)
+    assert "≥ 0 B" not in rows
     trained = library_run(a_training(), cluster="ps=1,worker=2", training="async", steps=4, workers=(1, 2))
     page = opened(browser, tmp_path, trained)
     steps, examples, median, *_ = page(figures)

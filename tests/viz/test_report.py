@@ -159,6 +159,11 @@ def test_names_stay_names() -> None:
         assert name.encode("utf-8", "replace").decode() in names  # a lone surrogate becomes "?"
 
 
+def test_the_title_of_a_tab_reads_from_left_to_right_whatever_its_first_letter() -> None:
+    page = draw_report(replace(example(), title="שלום.pb"))
+    assert "<title>\u200eשלום.pb – simviz</title>" in page
+
+
 def test_the_same_scene_gives_the_same_bytes_under_any_hash_seed() -> None:
     code = (
         "import hashlib, sys; from viz.command.request import Request; from viz.command.running import run;"

@@ -5,13 +5,13 @@ const PEAKS_SHOWN = 8; // devices: the fullest, when there are more
 
 function devicesCard(model) {
   const { devices, colours } = model.cluster;
-  const least = model.summary.unsized.least_held;
+  const heldBy = (row) => (model.idleDevices.has(row.device) ? "" : model.summary.unsized.least_held) + showBytes(row.peak_bytes);
   const named = model.tables.devices.filter((row) => model.namesIdle || !model.idleDevices.has(row.device));
   const rows = named.map((row) => {
     const over = row.peak_bytes > row.capacity_bytes;
     const busy = element("span", "", showShare(row.busy_share), meter(row.busy_share, colours[row.device]));
-    const memory = element("span", over ? "over" : "", least + showBytes(row.peak_bytes), meter(row.peak_bytes / Math.max(1, row.capacity_bytes), colours[row.device]));
-    const title = `${devices[row.device].name}\n${devices[row.device].kind}, ${plural(row.ops, "op")}, busy ${showNanos(row.busy_ns)}\npeak ${least}${showBytes(row.peak_bytes)} of ${showBytes(row.capacity_bytes)}`;
+    const memory = element("span", over ? "over" : "", heldBy(row), meter(row.peak_bytes / Math.max(1, row.capacity_bytes), colours[row.device]));
+    const title = `${devices[row.device].name}\n${devices[row.device].kind}, ${plural(row.ops, "op")}, busy ${showNanos(row.busy_ns)}\npeak ${heldBy(row)} of ${showBytes(row.capacity_bytes)}`;
     return [[deviceName(model, row.device), showCount(row.ops), busy, memory], null, title];
   });
   const passing = named.filter((row) => row.busy_ns && !row.ops);

@@ -87,6 +87,7 @@ SCRIPTS = (
     "main.js",
 )
 _Value = TypeVar("_Value")
+_LEFT_TO_RIGHT = "\u200e"  # a browser's tab turns around by the first letter of its title
 LEVEL = 5  # of zlib: a fiftieth larger than its default, in half of the time
 
 
@@ -100,7 +101,7 @@ def draw_report(scene: Scene) -> str:
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    title = html.escape(scene.title)
+    title = f"{_LEFT_TO_RIGHT}{html.escape(scene.title)}"
     return _filled(page, {"title": title, "policy": policy, "style": style, "script": script, "scene": packed})
 
 
