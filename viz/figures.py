@@ -309,7 +309,7 @@ def result_notes(scene: Scene) -> list[str]:
     """Notes on pricing, placing, cutting and simulating; each sentence once."""
     parts = (scene.assignment, scene.costs, scene.partitions, scene.trace, scene)
     first = scene.trace.notes[:1] if scene.trace.dead_fetches else ()  # a step that TensorFlow refuses
-    return list(dict.fromkeys((*first, *(sentence for part in parts for sentence in part.notes))))
+    return list(dict.fromkeys((*scene.trace.endless, *first, *(sentence for part in parts for sentence in part.notes))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,7 @@ def _trace(partitions: Partitions, tables: Tables, ran: StepRun, how: Mapping[st
         **how,
         notes=_notes(partitions, tables),
         dead_fetches=tables.dead_fetches,
+        endless=tables.endless,
         peak_ns=used.peak_ns,
         allocations=held,
         residents=residents(tables, ran.device),

@@ -82,6 +82,7 @@ class Tables(Layout, Buffers, ClusterColumns):
     recvs: StepRecvs | None = None  # of cuts to come, in the order of TensorFlow's executor; pieces have theirs as ops
     notes: tuple[str, ...] = ()  # how often loops run, which branches are taken
     dead_fetches: tuple[str, ...] = ()  # what the client never gets, whatever is chosen: TensorFlow refuses the step
+    endless: tuple[str, ...] = ()  # of the notes those on loops that TensorFlow never ends
 
     def __len__(self) -> int:
         return len(self.node)
@@ -237,7 +238,23 @@ def of_partitions(
     edges = join(inside, edges_across(partitions, ops, posting[partitions.recv], turn_ns))
     ops = with_posts(ops, row_op[posted])
     tables = _tables(graph, ops, edges, cluster, costs, options, pieces=partitions, ending=ending)
+    endless = _endless(partitions, tables, cluster)
+    tables = replace(tables, notes=(*endless, *tables.notes), endless=endless)
     return tables, ids(partitions.device[tables.node])
+
+
+def _endless(partitions: Partitions, tables: Tables, cluster: Cluster) -> tuple[str, ...]:
+    """A note on each device for which a loop would wait in its second iteration, in any session of TensorFlow."""
+    if not partitions.stranded:
+        return ()
+    index = partitions.graph.index
+    runs = np.bincount(tables.node[~tables.silent], minlength=len(partitions.graph))
+    return tuple(
+        f"Pin {one.node!r} to the device of {one.condition!r} (--pin), or TensorFlow never ends this step: in a second "
+        f"iteration {one.reader!r} waits for {cluster.devices[one.device].short}, which learns of the first alone"
+        for one in partitions.stranded
+        if one.condition in index and runs[index[one.condition]] > 1
+    )
 
 
 def _tables(

@@ -220,6 +220,7 @@ class Trace(Drawn):
     critical: Ids | None = None  # [..] tasks that set the makespan, in order; each ends when the next starts
     notes: tuple[str, ...] = ()  # loops run once, ...
     dead_fetches: tuple[str, ...] = ()  # what the client never gets, whatever is chosen: TensorFlow refuses the step
+    endless: tuple[str, ...] = ()  # of the notes those on loops that TensorFlow never ends
     peak_ns: Ints | None = None  # [D] when the peak was reached first
     allocations: Allocations | None = None  # whose memory it was
     residents: Residents | None = None  # whose memory it was before the step began

@@ -22,8 +22,8 @@ from simulator.partitioning.cut_graph import nodes_of, step_edges
 from simulator.partitioning.levels import AUTO, LOCAL, MASTER, Level, flavour_of, levels_of
 from simulator.partitioning.partitions import Partitions
 from simulator.partitioning.passes.client import add_client, attach
-from simulator.partitioning.passes.control_flow import moves, settled
-from simulator.partitioning.passes.control_loops import close_loops
+from simulator.partitioning.passes.control_flow import moves, optimized, settled
+from simulator.partitioning.passes.control_loops import Stranded, close_loops
 from simulator.partitioning.passes.replication import replicate_constants
 from simulator.partitioning.passes.scheduling import earliest_starts, with_starts, with_triggers
 from simulator.partitioning.pieces import Pieces, Placed, split, split_by_worker
@@ -115,7 +115,7 @@ def _cut(
     names = _check_fitting(graph, assignment, cluster, step)
     client = exchange(graph, step)
     first, *later = levels
-    ready, refused, notes = _ready(graph, step, client, cluster, assignment, first.suffix, options)
+    ready, refused, stranded, notes = _ready(graph, step, client, cluster, assignment, first.suffix, options)
     pieces = split(ready, first, cluster)
     for level in later:
         pieces = split_by_worker(pieces, level, cluster)
@@ -132,6 +132,7 @@ def _cut(
         endpoint=pieces.endpoint,
         devices=names,
         refused=refused,
+        stranded=stranded,
         notes=notes,
         **_transfers(graph, client, pieces, cluster),
     )
@@ -180,8 +181,8 @@ def _ready(
     assignment: Assignment,
     suffix: str,
     options: _CutOptions,
-) -> tuple[Placed, str | None, tuple[str, ...]]:
-    """The passes before the pairs, why TensorFlow refuses, and what else to say about them."""
+) -> tuple[Placed, str | None, tuple[Stranded, ...], tuple[str, ...]]:
+    """The passes before the pairs, why TensorFlow refuses, where it would wait for ever, and what else to say."""
     nodes = nodes_of(graph, assignment.device.tolist())
     add_client(nodes, client, cluster, options.flavour)
     clients = len(nodes) - len(graph)
@@ -193,9 +194,10 @@ def _ready(
         for name, where in options.seen.items()
         if name in graph.index and where in cluster.index
     }
-    nodes.device[:] = settled(nodes.device, moves(graph, given, len(nodes)), seen)
-    before = len(nodes)
-    given, numbered, refused = close_loops(nodes, whole, given, clients, next_id, suffix)
+    placed, walk, before = [*nodes.device], moves(graph, given, len(nodes)), len(nodes)
+    nodes.device[:] = settled(placed, walk, seen)
+    rewritten = optimized(nodes, whole, walk, placed, seen)
+    given, numbered, refused, stranded = close_loops(nodes, whole, given, clients, next_id, suffix, rewritten)
     if start is not None and len(nodes) > before:
         raise UnsupportedError(
             "TensorFlow schedules Recvs by chance where a loop crosses devices: it reads the start times of control "
@@ -208,7 +210,7 @@ def _ready(
         notes.append(f'TensorFlow refuses to cut this ("... {refused}"); here it was cut all the same')
     endpoint = np.full(len(nodes), -1)
     endpoint[len(graph) : len(graph) + clients] = client.tensors
-    return Placed(nodes, given, endpoint, kept, [numbered], start), refused, tuple(notes)
+    return Placed(nodes, given, endpoint, kept, [numbered], start), refused, stranded, tuple(notes)
 
 
 class _Transfers(TypedDict):

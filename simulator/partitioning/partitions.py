@@ -15,6 +15,7 @@ from simulator.graph.graph import Attrs, Graph
 from simulator.graph.graph_def import graph_def, to_text, untie
 from simulator.graph.op_classes import ENTERS, MERGES, SWITCHES
 from simulator.partitioning.cut_graph import as_graph, edges_of, nodes_of, waits
+from simulator.partitioning.passes.control_loops import Stranded
 from simulator.partitioning.passes.pairs import rendezvous_key
 from simulator.wording import counted, repr_of
 
@@ -58,6 +59,7 @@ class Partitions:
     flavour: str  # who cut: "local", a session by device; "master", a master by task and then each worker by device
     priority: Ints | None = None  # [N'] that of the node's origin in the assignment; None: it gave none
     refused: str | None = None  # what TensorFlow says instead of cutting this; None: it cuts it
+    stranded: tuple[Stranded, ...] = ()  # where TensorFlow would wait for ever if a loop has a second iteration
     notes: tuple[str, ...] = ()  # what the reader of the result should know
 
     @cached_property

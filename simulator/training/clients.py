@@ -218,7 +218,7 @@ def _join(parts: Sequence[tuple[Tables, Ids]], clients: Sequence[Client]) -> Com
         if name in (*_OF_CLUSTER, *_OF_STEPS):
             columns[name] = given[0]
             continue
-        if name in ("names", "notes", "dead_fetches"):
+        if name in ("names", "notes", "dead_fetches", "endless"):
             entries = chain.from_iterable(given)
             columns[name] = tuple(entries if name == "names" else dict.fromkeys(entries))
             continue

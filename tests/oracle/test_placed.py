@@ -10,6 +10,7 @@ import pytest
 from placement import Plan, Problem
 from simulator import read_graph
 from simulator.comparison.placement_log import read_log
+from simulator.errors import OracleError
 from simulator.oracle import child
 from tests.oracle.staying import staying
 from viz import run
@@ -48,13 +49,13 @@ def kinds() -> dict[str, bytes]:
     return {name: base64.b64decode(raw) for name, raw in told.items()}
 
 
-def asked(raw: bytes, kind: str, *, meta: bool = False) -> dict[str, Any]:
+def asked(raw: bytes, kind: str, *, meta: bool = False, timeout_ms: int = 60_000) -> dict[str, Any]:
     """With `meta` its queue runners fill the queue, and the train op runs."""
     feeds, fetches, _ = {**RUNS, "bounded_loop": BOUNDED}[kind]
     fetches = ["GradientDescent"] if meta else fetches
     initialise = [name for name in read_graph(raw).names if name.endswith("/Assign")]
     question = {"graph": base64.b64encode(raw).decode(), "cpus": CPUS, "meta": meta, "initialise": initialise}
-    question |= {"feeds": feeds, "fetches": fetches}
+    question |= {"feeds": feeds, "fetches": fetches, "timeout_ms": timeout_ms}
     found: dict[str, Any] = json.loads(staying("tests.oracle.running_placed")(json.dumps(question).encode(), 120))
     return found
 
@@ -99,6 +100,31 @@ def test_a_loop_ends_whose_constant_bound_comes_from_another_device(kinds: Any, 
     assert written.requested[written.row("bound")].endswith("CPU:1")
     before, after = (asked(raw, "bounded_loop")["values"] for raw in (kinds["bounded_loop"], path.read_bytes()))
     assert before == pytest.approx(after)
+
+
+@pytest.mark.parametrize(
+    ("pins", "ends"),
+    [
+        ({"while/Less/Enter": "CPU:1"}, False),
+        ({"while/Less/Enter": "CPU:1", "while/Tanh": "CPU:1"}, True),  # which learns of each iteration
+        ({"while/matmul/Enter": "CPU:1"}, True),  # what is fed is no constant
+        ({"bound": "CPU:1"}, True),
+    ],
+)
+def test_a_loop_that_tensorflow_never_ends_is_told(
+    kinds: Any, tmp_path: Path, pins: dict[str, str], ends: bool
+) -> None:
+    path = tmp_path / "placed.pb"
+    found = run(kinds["bounded_loop"], cluster=f"cpu={CPUS}", algorithm="tensorflow", pins=pins)
+    found.write(path)
+    assert (not found.trace.endless) == ends
+    said = found.summary().splitlines()[0]
+    assert ("Pin 'while/Less/Enter' to the device of 'while/LoopCond'" in said) != ends
+    if ends:
+        assert asked(path.read_bytes(), "bounded_loop")["values"]
+        return
+    with pytest.raises(OracleError, match="Timed out waiting for notification"):
+        asked(path.read_bytes(), "bounded_loop", timeout_ms=5_000)
 
 
 def test_a_meta_graph_keeps_its_collections_and_trains(kinds: Any, tmp_path: Path) -> None:

@@ -96,7 +96,9 @@ def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
 
 def _refused_line(scene: Scene) -> str:
     dead = scene.trace.dead_fetches
-    return f"TensorFlow refuses this step: the fetches {some(dead, 3)} are dead." if dead else ""
+    if dead:
+        return f"TensorFlow refuses this step: the fetches {some(dead, 3)} are dead."
+    return f"{scene.trace.endless[0]}." if scene.trace.endless else ""
 
 
 def _step_line(scene: Scene) -> str:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from simulator.graph.attributes import is_true
 from simulator.graph.editor import CONTROL
-from simulator.graph.op_classes import EXITS, MOVED, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.op_classes import CONTROL_FLOW, EXITS, MOVED, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.ops import is_stateful, known
 from simulator.graph.step import exchange
 from simulator.partitioning.cut_graph import CutEdges, step_edges
 from simulator.partitioning.passes.client import attach
@@ -21,6 +23,7 @@ from simulator.partitioning.passes.client import attach
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
+    from simulator.partitioning.cut_graph import CutNodes
 
 _TO_INPUT = SWITCHES | EXITS
 _TO_READER = NEXT_ITERATIONS | {"Enter"}  # an Enter of a reference stays
@@ -71,6 +74,56 @@ def settled(device: Sequence[int], found: Moves, seen: Mapping[int, int] = Mappi
         chosen = seen.get(node)
         where[node] = chosen if chosen is not None and chosen in _reached(node, device, beside) else where[other]
     return where
+
+
+def optimized(
+    nodes: CutNodes,
+    whole: CutEdges,
+    found: Moves,
+    placed: Sequence[int],
+    seen: Mapping[int, int] = MappingProxyType({}),
+) -> list[int]:
+    """The devices after the moves where a session's Grappler has put constants into loops before.
+
+    It takes a constant that enters a loop into it, to the device where the Enter was `placed`
+    (`MoveConstantsPastEnter`, constant_folding.cc). Nothing reads the Enter then, so it stays there. `whole` are the
+    edges before constants were copied.
+    """
+    graph, inputs = nodes.graph, dict[int, list[int]]()
+    enters = [node for node, op in enumerate(graph.ops) if op == "Enter" and is_true(graph.attrs[node], "is_constant")]
+    if not enters:
+        return nodes.device
+    for src, port, dst in zip(whole.src.tolist(), whole.port.tolist(), whole.dst.tolist(), strict=True):
+        if port != CONTROL:
+            inputs.setdefault(dst, []).append(src)
+    answers: dict[int, bool] = {}
+    entering = {node for node in enters if _is_constant(graph, inputs, answers, node)}
+    return settled(placed, [move for move in found if move[0] not in entering], seen)
+
+
+def _is_constant(graph: Graph, inputs: Mapping[int, Sequence[int]], answers: dict[int, bool], last: int) -> bool:
+    """Whether Grappler makes a constant of a node, or of what enters a loop there: all of it comes from constants."""
+    pending = [last]
+    while pending:
+        node = pending[-1]
+        sources = inputs.get(node, ())
+        if node >= len(graph) or (graph.ops[node] != "Const" and not (sources and _is_foldable(graph, node))):
+            answers[node] = False
+        elif open_ones := [one for one in sources if one not in answers]:
+            answers[node] = False  # until its sources are known, as a cycle is no constant
+            pending += open_ones
+            continue
+        else:
+            answers[node] = all(answers[one] for one in sources)
+        pending.pop()
+    return answers[last]
+
+
+def _is_foldable(graph: Graph, node: int) -> bool:
+    op = graph.ops[node]
+    if op in CONTROL_FLOW:
+        return op == "Enter" and is_true(graph.attrs[node], "is_constant")
+    return not op.startswith("Placeholder") and known(op) and not is_stateful(op)
 
 
 def _reached(node: int, device: Sequence[int], beside: Mapping[int, int]) -> set[int]:

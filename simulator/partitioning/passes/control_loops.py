@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -41,13 +41,33 @@ class Loop:
     pivot: int = -1  # its LoopCond
 
 
+@dataclass(frozen=True, slots=True)
+class Stranded:
+    """A node of a loop on a device that learns of the first iteration alone: its reader waits in the second one."""
+
+    node: str
+    device: int  # row of Cluster.devices
+    reader: str
+    condition: str  # the loop's LoopCond
+
+
+class Closed(NamedTuple):
+    """The cut with its control loops."""
+
+    edges: CutEdges  # with those of the new loops
+    numbered: int  # new names that are numbered
+    refused: str | None  # what TensorFlow says instead of cutting this
+    stranded: tuple[Stranded, ...] = ()  # one per device and loop
+
+
 def close_loops(
-    nodes: CutNodes, whole: CutEdges, given: CutEdges, clients: int, next_id: int, suffix: str
-) -> tuple[CutEdges, int, str | None]:
+    nodes: CutNodes, whole: CutEdges, given: CutEdges, clients: int, next_id: int, suffix: str, optimized: Sequence[int]
+) -> Closed:
     """Give every device that takes part in a loop from afar a loop of its own, nested as the loop is.
 
-    Returns the edges with those of the new loops, the count of new names that are numbered, and TensorFlow's refusal or
-    None. TensorFlow refuses a node that reads from inside and from outside a loop, as one does whose loop was fed from
+    `optimized` has the device of each node where a session's Grappler rewrote the graph before.
+
+    TensorFlow refuses a node that reads from inside and from outside a loop, as one does whose loop was fed from
     outside. It also refuses a loop without a predicate. Here both are cut without control loops.
 
     Loops are made in order of the edge that needs them first; `next_id` is the first free edge id. `whole` are the
@@ -57,12 +77,13 @@ def close_loops(
     graph = nodes.graph
     loops, loop_of = find_loops(graph, whole, len(graph) + clients)
     if len(loops) == 1:
-        return given, 0, None
+        return Closed(given, 0, None)
     loop_of = np.concatenate([loop_of, loop_of[np.array(nodes.origin[len(graph) + clients :], np.int64)]])
     device = np.array(nodes.device, np.int64)
     inside, mixed = _loop_of_edges(graph, given, loops, loop_of)
     far = np.flatnonzero((inside > 0) & (device[given.src] != device[given.dst]))
     far = far[np.argsort(given.id[far], kind="stable")]
+    stranded = _stranded(nodes, loops, given, inside, np.array(optimized, np.int64))
     made = _ControlLoops(nodes, loops, suffix, len(nodes))
     remote: list[tuple[int, int]] = []  # (loop, destination) of each edge from afar
     refused = "has inputs from different frames" if mixed else None
@@ -77,7 +98,29 @@ def close_loops(
     remote += [
         (int(loop_of[src]), dst) for src, _, dst, _ in made.rows if src < len(graph) and where[src] != where[dst]
     ]
-    return given.join(made.edges(remote, next_id)), len(nodes) - made.first, refused
+    return Closed(given.join(made.edges(remote, next_id)), len(nodes) - made.first, refused, stranded)
+
+
+def _stranded(
+    nodes: CutNodes, loops: Sequence[Loop], given: CutEdges, inside: Column, device: Column
+) -> tuple[Stranded, ...]:
+    """The first node on each device that sends to others within a loop, and learns nothing from them of its iterations.
+
+    A device learns of them by its control loop, which it has if it reads from afar within the loop, or in one inside of
+    it. It knows them if it has the loop's condition.
+    """
+    far = np.flatnonzero((inside > 0) & (device[given.src] != device[given.dst]))
+    knows = {(row, int(device[loop.pivot])) for row, loop in enumerate(loops) if loop.pivot >= 0}
+    for loop, where in set(zip(inside[far].tolist(), device[given.dst[far]].tolist(), strict=True)):
+        while loop:
+            knows.add((loop, where))
+            loop = loops[loop].parent
+    found: dict[tuple[int, int], Stranded] = {}
+    for loop, src, dst in zip(inside[far].tolist(), given.src[far].tolist(), given.dst[far].tolist(), strict=True):
+        key = (loop, int(device[src]))
+        if key not in knows and loops[loop].pivot >= 0:
+            found.setdefault(key, Stranded(nodes.names[src], key[1], nodes.names[dst], nodes.names[loops[loop].pivot]))
+    return tuple(found.values())
 
 
 def find_loops(graph: Graph, given: CutEdges, count: int) -> tuple[list[Loop], Column]:
