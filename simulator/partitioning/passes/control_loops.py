@@ -106,8 +106,8 @@ def _stranded(
 ) -> tuple[Stranded, ...]:
     """The first node on each device that sends to others within a loop, and learns nothing from them of its iterations.
 
-    A device learns of them by its control loop, which it has if it reads from afar within the loop, or in one inside of
-    it. It knows them if it has the loop's condition.
+    A device learns of them by its control loop. It has one if it reads from afar within the loop, or in an inner one.
+    It knows them if it has the loop's condition.
     """
     far = np.flatnonzero((inside > 0) & (device[given.src] != device[given.dst]))
     knows = {(row, int(device[loop.pivot])) for row, loop in enumerate(loops) if loop.pivot >= 0}
