@@ -346,16 +346,18 @@ def _beside(known: _Known, numbers: Mapping[int, int]) -> set[int]:
 def _of_shapes(known: _Known, numbers: Mapping[int, int]) -> dict[int, int]:
     """The numbers of symbols in constants that are the shape of tensors of the batch, where no equation says more.
 
-    Of such a number other tensors are made, whose shapes may be constants, too.
+    Of such a number other tensors are made, whose shapes may be constants, too. A number that is tied to the shape of a
+    variable or placeholder is theirs.
     """
     origins, shapes, made = known.origins, _held_shapes(known), dict(numbers)
+    declared = {origins.algebra.resolved(symbol) for symbol, entry in origins.entries.items() if entry.attr != "value"}
     held = {symbol: entry for symbol, entry in origins.entries.items() if entry.node in shapes and entry.at == ELEMENT}
     before = -1
     while before < len(made):
         before = len(made)
         for symbol, entry in held.items():
             (term, factor), *others = origins.algebra.terms(origins.algebra.resolved(symbol)).items()
-            if len(term) != 1 or others or term[0] in made or term[0] not in origins.entries:
+            if len(term) != 1 or others or term[0] in made or term[0] not in origins.entries or term[0] in declared:
                 continue  # it is said, or by more than a multiple, such as twice the end of a part of the examples
             number = _as_shaped(known, shapes[entry.node], entry.place, made)
             if number is not None and not number % factor:
