@@ -228,7 +228,8 @@ class Origins:
         """The equation as it is resolved, without quotients that are exact by what is known now."""
         for symbol in sorted(filter(self._rounds, self._inside(form)), reverse=True):  # the older ones are inside
             _, a, b = self.algebra.reason(symbol)
-            exact = self.algebra.quotient(self.algebra.resolved(a), self.algebra.resolved(b))  # type: ignore[arg-type]
+            above, below = self.algebra.resolved(a), self.algebra.resolved(b)  # type: ignore[arg-type]  # dimensions
+            exact = self.algebra.quotient(above, below)
             if exact is not None:
                 self.algebra.bound[symbol] = exact
         return self.algebra.resolved(form)
