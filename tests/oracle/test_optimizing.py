@@ -187,6 +187,22 @@ def test_what_tensorflow_does_not_take_is_said() -> None:
             optimized(graph, load_cluster("4gpu"), choose_step(graph))
 
 
+@pytest.mark.parametrize(("channels", "refused"), [(8, False), (6, True)])
+def test_a_joined_kernel_that_no_file_may_hold_is_said(channels: int, refused: bool) -> None:
+    """The importer asks a joined normalisation for channels in fours; a session has it all the same."""
+    made, sides = Rows(), {"x": (2, 4, 4, channels), "scale": (channels,), "offset": (channels,), "none": (0,)}
+    for name, shape in sides.items():
+        made.add(name, "Placeholder", dtype=type_attr(), shape=shape_attr(*shape))
+    asked = {"T": type_attr(), "U": type_attr(), "is_training": AttrValue(b=True)}
+    made.add("normal", "FusedBatchNormV3", ["x", "scale", "offset", "none", "none"], **asked)
+    made.add("relu", "Relu", ["normal"], T=type_attr())
+    made.add("sum", "Neg", ["relu"], T=type_attr())
+    found = optimized(made.built(producer=1882), load_cluster("worker=1"), choose_step(made.built(), fetches=["sum"]))
+    assert found.ops[found.index["normal"]] == "_FusedBatchNormEx"
+    said = [note for note in found.notes if "can't be imported" in note]
+    assert [("divisible by 4" in note) for note in said] == [True] * refused
+
+
 @pytest.mark.parametrize("name", [make.__name__ for make in optimized_sessions.RUN])
 def test_times_of_a_session_match_the_nodes_that_it_runs(programs: Any, name: str, tmp_path: Path) -> None:
     """Of the graph as it is they match fewer: the session runs other nodes."""
