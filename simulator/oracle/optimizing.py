@@ -149,7 +149,7 @@ def with_shapes_of(before: Graph, graph: Graph) -> Graph:
     have another layout now, so rules come first. The shape from before counts where no rule finds one although all that
     the node reads is known, or where its op has no rule.
     """
-    known = {tensor: shape for tensor, shape in _kept(before, graph, edge_tensors(graph)) if not is_open(shape)}
+    known = {tensor: shape for tensor, shape in _kept(before, graph, edge_tensors(graph)) if not is_open(shape[:1])}
     while True:
         found = with_shapes(graph, observed=known)
         more = dict(_ends(before, found))
@@ -195,7 +195,7 @@ def _work(payload: bytes) -> bytes:
 
 
 def _refusal(content: bytes) -> str:
-    """What TensorFlow's importer says against a graph, or ""."""
+    """The refusal of a graph by TensorFlow's importer, or ""."""
     try:
         imported(content)
     except Exception as error:  # noqa: BLE001  # TensorFlow raises half a dozen types here

@@ -9,7 +9,7 @@ was compiled for the shapes of its arguments, such as one of JAX, takes no other
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, pairwise
@@ -66,20 +66,20 @@ class BatchChange:
 
 
 def batch_change(
-    graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape], batch: int
+    graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape], batch: int, apart: Collection[int] = ()
 ) -> BatchChange | str:
     """The change to that batch, a note where none is possible, "" where none is needed.
 
     The old batch is the first dimension that most tensors have where examples come in; ties: the first of them. It is
     another one of these if at least twice as many shapes hang on that. Nothing changes where such a dimension is open,
     as the batch takes its place. Entries of a sparse tensor are no examples: as many as the file says come with more
-    examples in the same proportion.
+    examples in the same proportion. The tensors `apart` are what other steps take, and keep their shapes.
     """
     fed = sparse_placeholders(graph, declared)
     of_sparse = {row for one in fed for row in one}
     brought = _brought(graph, declared)
     splits = row_splits(graph, declared)
-    edge = [row for row in brought if row not in of_sparse | splits]
+    edge = [row for row in brought if row not in of_sparse | splits | {*apart}]
     opened = {row for row in edge if (declared[row] or ())[0] < 0}
     if opened.difference(given) and not any((declared[row] or (0,))[0] > 0 for row in splits):
         return ""

@@ -308,6 +308,16 @@ def test_devices_that_the_graph_names_are_there_though_no_node_of_the_step_is_on
     assert "z" not in found[1].graph.index
 
 
+def test_a_batch_stays_where_another_side_is_open() -> None:
+    """It was 1 again."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(-1, -1))
+    for name, before in (("y", "x"), ("z", "y"), ("end", "z")):
+        made.add(name, "Neg", [before], T=type_attr())
+    found = viz.run(made.built(producer=1882), cluster="1cpu", batch=64, grappler=True, algorithm="single")
+    assert found.graph.tensor_shape[found.graph.outputs(found.graph.index["x"])[0]] == (64, -1)
+
+
 @pytest.mark.parametrize("how", ["kept", "again"])
 def test_a_batch_of_which_grappler_makes_other_nodes_is_placed_again(how: str) -> None:
     """It folds constants of at most 100 kB: 8 rows of these are no constant any more."""
