@@ -18,7 +18,6 @@ import numpy as np
 
 from simulator.errors import GraphError
 from simulator.graph.attributes import shaped
-from simulator.graph.captured import own_variables
 from simulator.graph.const_values import packed
 from simulator.graph.dataflow import depending_on, readers
 from simulator.graph.editor import Endpoint
@@ -32,7 +31,6 @@ from simulator.training.pipelines.combining import combined, pairs
 from simulator.training.pipelines.means import Batches, check_mean, check_powers, divisors_in, numbers_in
 from simulator.training.recognition.anatomy import Anatomy, anatomy
 from simulator.training.recognition.batch import brings_examples
-from simulator.training.recognition.captured import unsized_variables
 from simulator.training.recognition.clipping import as_computed
 from simulator.training.recognition.parts import Parts, parts_of
 from simulator.training.recognition.sharing import is_shared, is_write
@@ -66,8 +64,6 @@ def divide(whole: Graph, count: int, *, batch: int | None = None, fetch: Sequenc
     gradients, and for a batch that is unknown or no multiple of `count`. So it does for loops, branches and arrays in
     the part that would be copied. It also does for a loss that is no mean over the batch.
     """
-    if refusal := unsized_variables(own_variables(whole)):
-        raise refusal
     examples = anatomy(whole, fetches=fetch).batch or batch or 0
     if not examples:
         raise GraphError(f"{whole.source} does not say how many examples a step has; give the batch, as by --batch 64.")
