@@ -20,9 +20,9 @@ NO_DEVICES = "4gpu"  # the cluster of a graph that names none
 def named_cluster(graph: Graph) -> str | None:
     """The cluster that the graph's own device strings name, in the compact notation; None when they name none.
 
-    The highest task number of a job gives its number of tasks, and the highest GPU number the GPUs of each, or where
-    there is none the highest CPU number its CPUs. CPU:0, which every task has, names nothing. Several CPUs of one host
-    and no GPU get four GPUs besides. Malformed strings are ignored here; the placer reports them.
+    The highest task number of a job gives its number of tasks, and the highest GPU number the GPUs of each. Where no
+    GPU is named, the highest CPU number gives its CPUs. CPU:0, which every task has, names nothing. Several CPUs of one
+    host and no GPU get four GPUs besides. Malformed strings are ignored here; the placer reports them.
     """
     tasks: dict[str, int] = {}
     counts: dict[tuple[str, str], int] = {}
