@@ -20,9 +20,9 @@ NO_DEVICES = "4gpu"  # the cluster of a graph that names none
 def named_cluster(graph: Graph) -> str | None:
     """The cluster that the graph's own device strings name, in the compact notation; None when they name none.
 
-    The highest task number of a job gives its number of tasks, and the highest GPU number the GPUs of each. CPU:0,
-    which every task has, names nothing. Several CPUs of one host and no GPU get four GPUs besides. Malformed strings
-    are ignored here; the placer reports them.
+    The highest task number of a job gives its number of tasks, and the highest GPU number the GPUs of each. Where no
+    GPU is named, the highest CPU number gives its CPUs. CPU:0, which every task has, names nothing. Several CPUs of one
+    host and no GPU get four GPUs besides. Malformed strings are ignored here; the placer reports them.
     """
     tasks: dict[str, int] = {}
     counts: dict[tuple[str, str], int] = {}
@@ -44,8 +44,9 @@ def _written(tasks: Mapping[str, int], counts: Mapping[tuple[str, str], int]) ->
     parts = []
     for job in jobs:
         # a device without a job may be in any job; every job but the parameter servers gets it
-        gpus = max(counts.get((job, "GPU"), 0), 0 if job == "ps" and len(jobs) > 1 else free_gpus)
-        parts.append(f"{job}={tasks[job]}" + (f"x{gpus}gpu" if gpus else ""))
+        of = (job,) if job == "ps" and len(jobs) > 1 else (job, "")
+        gpus, cpus = (max(counts.get((one, kind), 0) for one in of) for kind in ("GPU", "CPU"))
+        parts.append(f"{job}={tasks[job]}" + (f"x{gpus}gpu" if gpus else f"x{cpus}cpu" if cpus > 1 else ""))
     gpus = max(counts.get((LOCALHOST, "GPU"), 0), 0 if jobs else free_gpus)
     cpus = max(counts.get((LOCALHOST, "CPU"), 0), 0 if jobs else counts.get(("", "CPU"), 0))
     if cpus > 1 and not jobs:

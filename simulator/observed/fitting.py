@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from math import prod
@@ -41,7 +41,14 @@ def digest(graph: Graph, names: Iterable[str]) -> str:
     return found.hexdigest()
 
 
-def fitted(graph: Graph, observed: ObservedStep, *, batch: int | None = None, feeds: Mapping[str, Shape] = {}) -> Graph:
+def fitted(
+    graph: Graph,
+    observed: ObservedStep,
+    *,
+    batch: int | None = None,
+    feeds: Mapping[str, Shape] = {},
+    apart: Collection[int] = (),
+) -> Graph:
     """The graph as `with_shapes` gives it, with the observed shape of each tensor that had a value in the step.
 
     What was fed has the observed shape, too. A tensor whose shape changed from run to run has the one whose size is
@@ -50,11 +57,11 @@ def fitted(graph: Graph, observed: ObservedStep, *, batch: int | None = None, fe
     Raises GraphError for an observation of another graph, and where `batch` or `feeds` contradict what was observed.
     """
     _check_same(graph, observed)
-    asked = graph if batch is None and not feeds else with_shapes(graph, batch=batch, feeds=feeds)
+    asked = graph if batch is None and not feeds else with_shapes(graph, batch=batch, feeds=feeds, apart=apart)
     _check_asked(asked, observed, batch, feeds)
     _check_content(asked, observed)
     shapes, varied = _shapes(asked, observed)
-    made = with_shapes(asked, batch=batch, feeds={**observed.feeds, **feeds}, observed=shapes)
+    made = with_shapes(asked, batch=batch, feeds={**observed.feeds, **feeds}, observed=shapes, apart=apart)
     said = f"{counted(len(shapes), 'tensor')} {'has' if len(shapes) == 1 else 'have'} the shape of an observed step"
     said += f" (TensorFlow {observed.tensorflow}, {observed.machine})"
     if varied:

@@ -77,8 +77,8 @@ def optimized_each(steps: Sequence[SessionStep], *, timeout_s: float = 300.0) ->
     except ValueError:  # protobuf's limit is 2 GiB
         raise OracleError("the graph is too large to be handed to TensorFlow: a GraphDef ends at 2 GiB") from None
     question = child.pack({"steps": asked}, graphs)
-    _, made = child.unpack(child.run("simulator.oracle.optimizing", question, timeout_s=timeout_s * len(steps)))
-    return [_read(*given) for given in zip(steps, devices, made, strict=True)]
+    facts, made = child.unpack(child.run("simulator.oracle.optimizing", question, timeout_s=timeout_s * len(steps)))
+    return [_read(*given) for given in zip(steps, devices, made, facts["refusals"], strict=True)]
 
 
 def _check_feeds(graph: Graph, step: Step) -> None:
@@ -102,8 +102,11 @@ def _assigned(graph: Graph, cluster: Cluster) -> list[str]:
     return [_first(fitting[text], [kind for kind, _ in of]) for text, of in zip(graph.requested, kinds, strict=True)]
 
 
-def _read(given: SessionStep, devices: Sequence[str], content: bytes) -> Graph:
-    """The graph that Grappler made, where the nodes of the given one stood on these devices."""
+def _read(given: SessionStep, devices: Sequence[str], content: bytes, refusal: str) -> Graph:
+    """The graph that Grappler made, where the nodes of the given one stood on these devices.
+
+    A note says so where TensorFlow refuses to import it: what Grappler joins has rules that no session asks for.
+    """
     graph, made = given.graph, GraphDef.FromString(content)
     stood = dict(zip(graph.names, zip(devices, graph.requested, strict=True), strict=True))
     beside = dict(zip(devices, graph.requested, strict=True))
@@ -118,6 +121,8 @@ def _read(given: SessionStep, devices: Sequence[str], content: bytes) -> Graph:
     except GraphError as error:
         raise OracleError(f"TensorFlow's optimized graph cannot be read: {error}") from None
     notes = (*graph.notes, *rewritten.notes, _said(graph, rewritten, given.step))
+    if refusal:
+        notes += (f"a file of the graph that Grappler made can't be imported: TensorFlow refuses it: {refusal}",)
     return replace(rewritten, source=graph.source, notes=notes)
 
 
@@ -144,7 +149,7 @@ def with_shapes_of(before: Graph, graph: Graph) -> Graph:
     have another layout now, so rules come first. The shape from before counts where no rule finds one although all that
     the node reads is known, or where its op has no rule.
     """
-    known = {tensor: shape for tensor, shape in _kept(before, graph, edge_tensors(graph)) if not is_open(shape)}
+    known = {tensor: shape for tensor, shape in _kept(before, graph, edge_tensors(graph)) if not is_open(shape[:1])}
     while True:
         found = with_shapes(graph, observed=known)
         more = dict(_ends(before, found))
@@ -185,7 +190,17 @@ def _ends(before: Graph, found: Graph) -> Iterator[tuple[int, Shape]]:
 def _work(payload: bytes) -> bytes:
     quiet()  # oneDNN is as a session has it by default: it lets Grappler join more on a processor
     facts, graphs = child.unpack(payload)
-    return child.pack({}, [_rewritten(*given) for given in zip(facts["steps"], graphs, strict=True)])
+    made = [_rewritten(*given) for given in zip(facts["steps"], graphs, strict=True)]
+    return child.pack({"refusals": list(map(_refusal, made))}, made)
+
+
+def _refusal(content: bytes) -> str:
+    """The refusal of a graph by TensorFlow's importer, or ""."""
+    try:
+        imported(content)
+    except Exception as error:  # noqa: BLE001  # TensorFlow raises half a dozen types here
+        return sentence(error)
+    return ""
 
 
 def _rewritten(facts: Mapping[str, Any], content: bytes) -> bytes:

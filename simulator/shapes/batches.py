@@ -9,7 +9,7 @@ was compiled for the shapes of its arguments, such as one of JAX, takes no other
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, pairwise
@@ -66,20 +66,20 @@ class BatchChange:
 
 
 def batch_change(
-    graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape], batch: int
+    graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape], batch: int, apart: Collection[int] = ()
 ) -> BatchChange | str:
     """The change to that batch, a note where none is possible, "" where none is needed.
 
     The old batch is the first dimension that most tensors have where examples come in; ties: the first of them. It is
     another one of these if at least twice as many shapes hang on that. Nothing changes where such a dimension is open,
     as the batch takes its place. Entries of a sparse tensor are no examples: as many as the file says come with more
-    examples in the same proportion.
+    examples in the same proportion. The tensors `apart` are what other steps take, and keep their shapes.
     """
     fed = sparse_placeholders(graph, declared)
     of_sparse = {row for one in fed for row in one}
     brought = _brought(graph, declared)
     splits = row_splits(graph, declared)
-    edge = [row for row in brought if row not in of_sparse | splits]
+    edge = [row for row in brought if row not in of_sparse | splits | {*apart}]
     opened = {row for row in edge if (declared[row] or ())[0] < 0}
     if opened.difference(given) and not any((declared[row] or (0,))[0] > 0 for row in splits):
         return ""
@@ -346,16 +346,18 @@ def _beside(known: _Known, numbers: Mapping[int, int]) -> set[int]:
 def _of_shapes(known: _Known, numbers: Mapping[int, int]) -> dict[int, int]:
     """The numbers of symbols in constants that are the shape of tensors of the batch, where no equation says more.
 
-    Of such a number other tensors are made, whose shapes may be constants, too.
+    Of such a number other tensors are made, whose shapes may be constants, too. A number that is tied to the shape of a
+    variable or placeholder is theirs.
     """
     origins, shapes, made = known.origins, _held_shapes(known), dict(numbers)
+    declared = {origins.algebra.resolved(symbol) for symbol, entry in origins.entries.items() if entry.attr != "value"}
     held = {symbol: entry for symbol, entry in origins.entries.items() if entry.node in shapes and entry.at == ELEMENT}
     before = -1
     while before < len(made):
         before = len(made)
         for symbol, entry in held.items():
             (term, factor), *others = origins.algebra.terms(origins.algebra.resolved(symbol)).items()
-            if len(term) != 1 or others or term[0] in made or term[0] not in origins.entries:
+            if len(term) != 1 or others or term[0] in made or term[0] not in origins.entries or term[0] in declared:
                 continue  # it is said, or by more than a multiple, such as twice the end of a part of the examples
             number = _as_shaped(known, shapes[entry.node], entry.place, made)
             if number is not None and not number % factor:

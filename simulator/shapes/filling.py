@@ -46,6 +46,7 @@ def with_shapes(
     batch: int | None = None,
     feeds: Mapping[str, Shape] = {},
     observed: Mapping[int, Shape] = {},
+    apart: Collection[int] = (),
 ) -> Graph:
     """The same graph with the shapes of its tensors for that batch and these feeds.
 
@@ -55,7 +56,8 @@ def with_shapes(
     in row splits, else 1. Where the ops take no batch but that of other placeholders, it is that one. Where a file
     fixes that dimension, a batch that is asked for takes its place. All other shapes follow from these by the rules of
     the ops. A shape that the file gives counts, unless it hangs on a tensor whose shape is another than the file's.
-    `observed` has the shapes that tensors really had, by their rows: they count before all rules. Notes list the
+    `observed` has the shapes that tensors really had, by their rows: they count before all rules. Tensors that are
+    `apart`, as only steps of no interest feed them, keep a batch that the file fixes. Notes list the
     assumptions, and ops whose inputs do not fit together in the file itself.
 
     Raises GraphError for an unknown node or port, for another rank than the file's, for a negative dimension and for a
@@ -71,7 +73,7 @@ def with_shapes(
         check_fed(graph, row, declared[row], shape)
     graph, tied = _tied(graph, declared, {**given, **observed})
     before, declared = graph, _declared(graph)
-    graph, changed = _rebatched(graph, declared, given, batch)
+    graph, changed = _rebatched(graph, declared, given, batch, apart)
     changed = [*tied, *changed]
     declared = _declared(graph)
     believed = _believed(graph, declared, given)
@@ -135,11 +137,15 @@ def _tied(graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Sh
 
 
 def _rebatched(
-    graph: Graph, declared: Sequence[Shape | None], given: Mapping[int, Shape], batch: int | None
+    graph: Graph,
+    declared: Sequence[Shape | None],
+    given: Mapping[int, Shape],
+    batch: int | None,
+    apart: Collection[int],
 ) -> tuple[Graph, list[str]]:
     """The graph with the asked batch in the place of one that it fixes, and what is said of that."""
     other = {row: shape for row, shape in given.items() if not is_batch(declared[row], shape, batch)}
-    change = "" if batch is None else batch_change(graph, _said(graph, declared), other, batch)
+    change = "" if batch is None else batch_change(graph, _said(graph, declared), other, batch, apart)
     if isinstance(change, str):
         return graph, [change] * bool(change)
     shapes = list(graph.tensor_shape)

@@ -124,7 +124,7 @@ class Origins:
 
     def depends(self, form: int, symbols: Collection[int]) -> bool:
         """Tell whether a form has one of these symbols, or rounds what has one."""
-        return not self._within(self.algebra.terms(self.algebra.resolved(form))).isdisjoint(symbols)
+        return not self._inside(form).isdisjoint(symbols)
 
     def solve(self, roots: Iterable[int], fed: Collection[int]) -> bool:
         """Express entries by the roots, which are the batch; the algebra's `resolved` then knows. False: no batch fits.
@@ -138,6 +138,7 @@ class Origins:
         last = frozenset(roots)
         algebra, entries = self.algebra, self.entries
         left = [minus for a, b in self._equations if (minus := algebra.minus(a, b))]
+        left.sort(key=lambda form: any(map(self._rounds, self.symbols(form))))  # what is inside may be said by others
         left = self._solved(left, last, 2)
         for form in left:
             symbols = [term[0] for term in algebra.terms(algebra.resolved(form)) if len(term) == 1]
@@ -150,7 +151,7 @@ class Origins:
         left = self._solved(left, last)
         self._powers(left, last)
         left = self._solved(left, last)
-        while free := {symbol: entries[symbol] for form in left for symbol in self.symbols(form) if symbol in entries}:
+        while free := {one: entries[one] for form in left for one in self._inside(form) if one in entries}:
             likely = {
                 symbol: self._likely(entry, fed)
                 for symbol, entry in free.items()
@@ -213,7 +214,7 @@ class Origins:
         while True:
             before, left = len(self.algebra.bound), []
             for form in forms:
-                resolved = self._multiplied(self.algebra.resolved(form))
+                resolved = self._multiplied(self._divided(form))
                 if not resolved:
                     continue
                 terms = self.algebra.terms(resolved)
@@ -222,6 +223,16 @@ class Origins:
             forms = left
             if len(self.algebra.bound) == before:
                 return left
+
+    def _divided(self, form: int) -> int:
+        """The equation as it is resolved, without quotients that are exact by what is known now."""
+        for symbol in sorted(filter(self._rounds, self._inside(form)), reverse=True):  # the older ones are inside
+            _, a, b = self.algebra.reason(symbol)
+            above, below = self.algebra.resolved(a), self.algebra.resolved(b)  # type: ignore[arg-type]  # dimensions
+            exact = self.algebra.quotient(above, below)
+            if exact is not None:
+                self.algebra.bound[symbol] = exact
+        return self.algebra.resolved(form)
 
     def _multiplied(self, form: int) -> int:
         """The equation without a quotient that stands by itself and is exact in the file: multiplied by its divisor."""
@@ -265,6 +276,10 @@ class Origins:
             del self.algebra.bound[share]  # the entry was known to be that share, and now what the share is
         self.algebra.bound[shares[0]] = share
         return True
+
+    def _inside(self, form: int) -> set[int]:
+        """The symbols of a form, and of what they round."""
+        return self._within(self.algebra.terms(self.algebra.resolved(form)))
 
     def _within(self, terms: Iterable[tuple[int, ...]]) -> set[int]:
         """The symbols of these terms, and of what they round: `a // b * b` depends on a."""

@@ -363,6 +363,8 @@ def test_what_is_no_cluster_is_refused(text: Any) -> None:
         (["/job:worker/task:1", "/job:ps/task:0/cpu:0"], "ps=1,worker=2"),
         (["/job:worker/task:0/device:GPU:1", "/job:ps/task:2"], "ps=3,worker=1x2gpu"),
         (["/gpu:1", "/job:worker", "/job:ps"], "ps=1,worker=1x2gpu"),
+        (["/job:worker/task:0/cpu:1", "/job:worker/task:0/cpu:0"], "worker=1x2cpu"),
+        (["/cpu:2", "/job:worker/task:1/cpu:0", "/job:ps/cpu:0"], "ps=1,worker=2x3cpu"),
         (["/device:GPU:3", "/cpu:0"], "4gpu"),
         (["/cpu:1", ""], "2cpu,4gpu"),
         (["/job:localhost/task:0/cpu:0"], None),

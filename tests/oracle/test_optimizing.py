@@ -187,6 +187,22 @@ def test_what_tensorflow_does_not_take_is_said() -> None:
             optimized(graph, load_cluster("4gpu"), choose_step(graph))
 
 
+@pytest.mark.parametrize(("channels", "refused"), [(8, False), (6, True)])
+def test_a_joined_kernel_that_no_file_may_hold_is_said(channels: int, refused: bool) -> None:
+    """The importer asks a joined normalisation for channels in fours; a session has it all the same."""
+    made, sides = Rows(), {"x": (2, 4, 4, channels), "scale": (channels,), "offset": (channels,), "none": (0,)}
+    for name, shape in sides.items():
+        made.add(name, "Placeholder", dtype=type_attr(), shape=shape_attr(*shape))
+    asked = {"T": type_attr(), "U": type_attr(), "is_training": AttrValue(b=True)}
+    made.add("normal", "FusedBatchNormV3", ["x", "scale", "offset", "none", "none"], **asked)
+    made.add("relu", "Relu", ["normal"], T=type_attr())
+    made.add("sum", "Neg", ["relu"], T=type_attr())
+    found = optimized(made.built(producer=1882), load_cluster("worker=1"), choose_step(made.built(), fetches=["sum"]))
+    assert found.ops[found.index["normal"]] == "_FusedBatchNormEx"
+    said = [note for note in found.notes if "can't be imported" in note]
+    assert [("divisible by 4" in note) for note in said] == [True] * refused
+
+
 @pytest.mark.parametrize("name", [make.__name__ for make in optimized_sessions.RUN])
 def test_times_of_a_session_match_the_nodes_that_it_runs(programs: Any, name: str, tmp_path: Path) -> None:
     """Of the graph as it is they match fewer: the session runs other nodes."""
@@ -290,6 +306,16 @@ def test_devices_that_the_graph_names_are_there_though_no_node_of_the_step_is_on
     found = [viz.run(graph, fetches="y", algorithm="tensorflow", grappler=grappler) for grappler in (False, True)]
     assert [one.cluster.name for one in found] == ["2gpu", "2gpu"]
     assert "z" not in found[1].graph.index
+
+
+def test_a_batch_stays_where_another_side_is_open() -> None:
+    """It was 1 again."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(-1, -1))
+    for name, before in (("y", "x"), ("z", "y"), ("end", "z")):
+        made.add(name, "Neg", [before], T=type_attr())
+    found = viz.run(made.built(producer=1882), cluster="1cpu", batch=64, grappler=True, algorithm="single")
+    assert found.graph.tensor_shape[found.graph.outputs(found.graph.index["x"])[0]] == (64, -1)
 
 
 @pytest.mark.parametrize("how", ["kept", "again"])

@@ -651,6 +651,31 @@ def hashed(tf: Any, batch: int) -> None:
     v1.train.AdagradOptimizer(0.1).minimize(loss, var_list=[kernel])
 
 
+def outnumbered(tf: Any, batch: int) -> None:
+    """A table of as many rows as a batch of 6 looks up; summed gradients lie in one row, and are parted by sizes."""
+    v1 = tf.compat.v1
+    tokens, labels = v1.placeholder(tf.int32, [batch, 5]), v1.placeholder(tf.int32, [batch])
+    table, kernel = (v1.get_variable(name, shape, use_resource=True) for name, shape in (("t", [30, 8]), ("k", [8, 8])))
+    with tf.GradientTape() as tape:
+        logits = tf.matmul(tf.reduce_mean(tf.gather(table, tokens), 1), kernel)
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=labels))
+    gradients = [tf.convert_to_tensor(one) for one in tape.gradient(loss, [table, kernel])]
+    row = tf.concat([tf.reshape(one, [-1]) for one in gradients], 0)
+    parts = tf.split(row + row, [tf.size(one) for one in gradients])
+    for variable, part, one in zip((table, kernel), parts, gradients, strict=True):
+        variable.assign_sub(tf.reshape(part, tf.shape(one)))
+
+
+def squared(tf: Any, batch: int) -> None:
+    """As many features as a batch of 6 has examples, into as many units as one of 8."""
+    v1 = tf.compat.v1
+    x = v1.placeholder(tf.float32, [batch, 6])
+    kernel = v1.get_variable("k", [6, 8], use_resource=True)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.matmul(x, kernel)) + tf.reduce_sum(kernel**2)
+    kernel.assign_sub(tape.gradient(loss, kernel))
+
+
 PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     "convolving": _of_keras(convolving, (16, 16, 3)),
     "recurrent": _of_keras(recurrent, (5, 3)),
@@ -664,7 +689,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
             conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative,
             smoothness, one_by_one, staged, twice, ordered, wide, recommending, sharded, transcribing, neighbours,
             by_hand, beyond, towers, scattering, cropping, partly_open, contrastive, crossing, judged, beside, shaped,
-            undone, hashed, time_first, outvoted,
+            undone, hashed, time_first, outvoted, outnumbered, squared,
         )
     },
     **{

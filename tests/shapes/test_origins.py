@@ -132,6 +132,19 @@ def test_what_is_rounded_of_a_number_does_not_tell_it() -> None:
     assert solved(origins, batch, 7, whole, part, whole // part) == [80, 20, 4]
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_quotient_is_exact_once_its_divisor_is_known(late: bool) -> None:
+    """Rows of heads, laid out anew: a head of the variable is one of the shape, as an op says before or afterwards."""
+    origins, (batch, repeated) = numbers(8, 8, 8)
+    sides = [origins.entry(node, "shape", -1, 2, 8, 3) for node in range(2, 6)]
+    for a, b in [] if late else [sides[:2], sides[2:]]:
+        origins.equate(a, b)
+    origins.equate(repeated * sides[0] * 2 // (sides[1] * 2), batch * sides[2] * 32 // (sides[3] * 32))
+    for a, b in [sides[:2], sides[2:]] if late else []:
+        origins.equate(a, b)
+    assert solved(origins, batch, 6, repeated, sides[0]) == [6, 8]
+
+
 def test_a_batch_that_equals_a_number_of_the_op_fits_no_other() -> None:
     origins, (batch,) = numbers(8, 8)
     origins.equate(batch * 10, 80)

@@ -12,7 +12,9 @@ import pytest
 
 from simulator import Cluster, CostTable, Graph, estimate, load, load_cluster
 from simulator.errors import ClusterError, GraphError, SimvizError
+from simulator.graph.graph import Shape, Signature
 from tests.fuzzing.materials import profiles
+from tests.strategies import Rows, typed
 from viz import compare, run
 from viz.command.cli import main
 from viz.command.library import _OPTIONS
@@ -192,6 +194,22 @@ def test_nothing_is_printed_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
     found.write("a.html", tmp_path / "a.dot")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.dot", "a.html"]
+
+
+@pytest.mark.parametrize("other", [(4, 3), (-1, 3)])
+@pytest.mark.parametrize("signature", ["serve", "learn"])
+def test_another_batch_is_that_of_the_step_and_not_of_other_signatures(other: Shape, signature: str) -> None:
+    """A model is served with one batch and trained with another: that of most inputs was changed alone."""
+    made, sides = Rows(), {"serve": (4, 3), "learn": (32, 3), "other": other, "another": other}
+    for name, shape in sides.items():
+        made.add(name, "Placeholder", **typed("Placeholder", shape))
+        made.add(f"{name}/end", "Relu", [name], **typed("Relu", None))
+    named = {name: Signature({"x": f"{name}:0"}, {"y": f"{name}/end:0"}) for name in sides}
+    found = run(made.built(signatures=named), signature=signature, batch=8, cluster="1cpu", algorithm="single")
+    (fed,), (end,) = found.step.feeds, found.step.fetches
+    assert (fed, end) == (f"{signature}:0", f"{signature}/end:0")
+    rows = [found.graph.outputs(found.graph.index[name.partition(":")[0]])[0] for name in (fed, end)]
+    assert [found.graph.tensor_shape[row] for row in rows] == [(8, 3), (8, 3)]
 
 
 def test_a_path_offers_the_same_command_as_its_text(tmp_path: Path) -> None:

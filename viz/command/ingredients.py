@@ -33,6 +33,7 @@ from simulator.observed.form import read_observed
 from simulator.observed.observed_step import ObservedStep
 from simulator.placer.reach import within_reach
 from simulator.progress import Say, silent
+from simulator.shapes.feeds import fed_tensor
 from simulator.shapes.filling import with_shapes
 from simulator.training.disturbances.disturbed import disturb
 from simulator.training.pipelines.building import Pipeline
@@ -256,20 +257,31 @@ def _graph(request: Request, graph: Graph, say: Say) -> tuple[Graph, ObservedSte
     """The graph with its shapes, and the observed step if one is asked for, or why it could not be observed."""
     feeds, own = fed_shapes(graph, request.feeds), own_variables if request.training is None else with_variables
     graph = own(graph, request.feeds)
+    shaping = partial(with_shapes, graph, batch=request.batch, feeds=feeds, apart=_apart(request, graph, tuple(feeds)))
+    fitting = partial(fitted, graph, batch=request.batch, feeds=feeds, apart=shaping.keywords["apart"])
     if request.grappler and request.training is None:  # in a training each session rewrites the graph of its program
-        return _optimized(request, with_shapes(graph, batch=request.batch, feeds=feeds), feeds, say), None, None
+        return _optimized(request, shaping(), feeds, say), None, None
     if request.observe is None:
         observed = read_observed(request.observed) if isinstance(request.observed, str | PathLike) else request.observed
         if observed is None:
-            return with_shapes(graph, batch=request.batch, feeds=feeds), None, None
-        return fitted(graph, observed, batch=request.batch, feeds=feeds), observed, None
-    shaped = with_shapes(graph, batch=request.batch, feeds=feeds)
+            return shaping(), None, None
+        return fitting(observed), observed, None
+    shaped = shaping()
     say("running the step once")
     try:
         observed = _observe(request, request.observe, shaped, tuple(feeds))
     except OracleError as error:
         return shaped, None, str(error)
-    return fitted(graph, observed, batch=request.batch, feeds=feeds), observed, None
+    return fitting(observed), observed, None
+
+
+def _apart(request: Request, graph: Graph, feeds: tuple[str, ...]) -> frozenset[int]:
+    """The tensors that the file's signatures take and the step does not: another batch of the step is not theirs."""
+    if request.batch is None or not graph.signatures:
+        return frozenset()
+    step = choose_step(graph, feeds=feeds, fetches=request.fetches, signature=request.signature)
+    taken = {fed_tensor(graph, name) for one in graph.signatures.values() for name in one.inputs.values()}
+    return frozenset(taken - {fed_tensor(graph, name) for name in step.feeds})
 
 
 def _optimized(request: Request, graph: Graph, feeds: Mapping[str, Shape], say: Say) -> Graph:

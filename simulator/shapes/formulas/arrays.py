@@ -307,6 +307,8 @@ def split_v(site: Site) -> Outputs:
     left = shape[at]
     for one in given:
         left = left if one == -1 else site.algebra.minus(left, one)
+    if any(isinstance(one, Traced) for one in given) and -1 not in given:
+        site.equate(sum(given), shape[at])
     if SYMBOLS < left < 0 or (left > 0 and -1 not in given and min(given) > SYMBOLS):
         raise ShapeError(f"parts of {written(tuple(given))} do not make up dimension {at} of {written(shape)}")
     filled = [left if one == -1 else one for one in given] if sizes is not None else [site.fresh() for _ in given]

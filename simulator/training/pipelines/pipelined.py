@@ -18,6 +18,7 @@ from simulator.cluster.devicespec import DeviceSpec, parse
 from simulator.costs.estimate import estimate
 from simulator.costs.table import CostTable
 from simulator.errors import ClusterError, SimvizError
+from simulator.graph.captured import own_variables
 from simulator.graph.graph import Graph
 from simulator.graph.purposes import apply_nodes
 from simulator.training.pipelines.building import Builder, Pipeline
@@ -27,7 +28,7 @@ from simulator.training.pipelines.stages import Depths, bounds, depths, loads
 from simulator.training.programs.replicated import check_one_device
 from simulator.training.programs.tasks import computing, first_cpu, worker_tasks
 from simulator.training.programs.towers import without_gpus
-from simulator.training.recognition.captured import each_alone, handing_to
+from simulator.training.recognition.captured import each_alone, handing_to, unsized_variables
 from simulator.units import is_whole
 from simulator.wording import counted, near
 
@@ -68,6 +69,8 @@ def pipeline(
         most, remedy = f"{limits.MICROBATCHES.most:,}", limits.MICROBATCHES.remedy
         said = f"{microbatches!r} microbatches are not possible; give a whole number from 2 to {most} ({remedy})."
         raise SimvizError(said)
+    if refusal := unsized_variables(own_variables(graph)):
+        raise refusal
     check_one_device(graph, fetch)
     where = _devices(cluster, stages)
     alone = _each_alone(without_gpus(graph), fetch or ())

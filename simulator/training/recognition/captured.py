@@ -33,18 +33,25 @@ def with_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
     """
     made = own_variables(graph, shapes)
     made = each_alone(made, _mixing(made))
-    held = captured(made)
-    unknown = [made.names[row] for row in held]
-    if unknown:
-        file = "Write it with the shapes, as concrete_function.graph.as_graph_def(add_shapes=True) has them, or give"
-        advice = file if any(read_whole(made, users) for users in held.values()) else "Give"
-        raise GraphError(
-            f"{graph.source} is the graph of a function that captures its variables, and does not say how large "
-            f"{len(unknown)} of these {len(captured(graph))} are: {some(unknown)}. {advice} what is "
-            "missing as the shape of a feed (--feed NAME=6,8).",
-            node=unknown[0],
-        )
+    if refusal := unsized_variables(made, of=len(captured(graph))):
+        raise refusal
     return _beside(made) if captures(made) or graph.ends else made
+
+
+def unsized_variables(graph: Graph, of: int = 0) -> GraphError | None:
+    """The error that names the variables of unknown shape that the graph captures, `of` so many; None for none."""
+    held = captured(graph)
+    unknown = [graph.names[row] for row in held]
+    if not unknown:
+        return None
+    file = "Write it with the shapes, as concrete_function.graph.as_graph_def(add_shapes=True) has them, or give"
+    advice = file if any(read_whole(graph, users) for users in held.values()) else "Give"
+    return GraphError(
+        f"{graph.source} is the graph of a function that captures its variables, and does not say how large "
+        f"{len(unknown)} of these {of or len(held)} are: {some(unknown)}. {advice} what is "
+        "missing as the shape of a feed (--feed NAME=6,8).",
+        node=unknown[0],
+    )
 
 
 def each_alone(graph: Graph, handing: Iterable[int]) -> Graph:

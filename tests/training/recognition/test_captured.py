@@ -15,6 +15,7 @@ from simulator.graph.captured import captured, own_variables
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.shapes.filling import with_shapes
+from simulator.training.pipelines.pipelined import pipeline
 from simulator.training.programs.replicated import Replication, replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
@@ -182,6 +183,8 @@ def test_whether_gradients_are_finite_is_found_out_where_their_means_are_taken()
 
 
 def test_a_variable_of_unknown_size_is_named_and_can_be_told() -> None:
+    with pytest.raises(GraphError, match=r"how large 3 of these 3 are: w, m, s"):
+        pipeline(step(said=False), load_cluster("2gpu"), microbatches=2)
     with pytest.raises(GraphError, match=r"how large 3 of these 5 are: w, m, s.*add_shapes=True.*--feed") as refusal:
         with_variables(step(said=False))
     assert refusal.value.node == "w"
