@@ -21,29 +21,39 @@ from placement.search.decisions import Decisions, fastest, wire_times
 from placement.search.order_cuts import best_chain, crossing_of, ground, held_by, placed, speeds_of
 from placement.search.reach import working
 from simulator.columns import Flags, Ints
-from simulator.units import PS_PER_NS
+from simulator.units import PS_PER_NS, Bytes
 
 _LARGE = 100  # weights are large that need such a part of a device's memory
+_ROOMS = (
+    1.0,
+    1.05,
+    1.12,
+    1.25,
+)  # as if a step needed so many times its peak, as a stretch may need more than its share
 
 
-def filled(decisions: Decisions, base: npt.ArrayLike) -> Iterator[Ints]:
+def filled(decisions: Decisions, base: npt.ArrayLike, peak_bytes: Bytes) -> Iterator[Ints]:
     """Devices [G] of cuts by memory, different ones; a group keeps its device of `base` [G] where it must.
 
-    Cuts with large weights on the processor come first. Memory is counted with outputs and without them.
+    Cuts with large weights on the processor come first. Memory is counted with outputs and without them. Most outputs
+    are freed before others are made, so they are also scaled to the `peak_bytes` of a step on one device, and to a
+    little more.
     """
     problem, speeds, seen = decisions.problem, speeds_of(decisions), set()
     busy = sorted(working(problem), key=lambda device: -speeds[device])
     home = problem.home[busy[0]]
     capacity, there = np.array(problem.capacity, np.float64)[busy], np.array(busy, np.int64)
     to_home_ns = wire_times(problem, there, np.full(len(busy), home))
-    late = waited_late(decisions)
+    late, held = waited_late(decisions), held_by(decisions)
+    scaled = held * (peak_bytes / max(float(held.sum()), 1.0))
+    weights = (*(scaled * room for room in _ROOMS), held, decisions.resident.astype(np.float64))
     for beside in (late, np.zeros(len(late), bool)) if late.any() else (late,):
         around = np.array(base, np.int64)
         around[decisions.free[beside]] = problem.home[busy[0]]
         for every in decisions.orders:
             order = every[~beside[every]]
             crossing, homewards = (crossing_of(decisions, order, ns) for ns in (decisions.wire_ns, to_home_ns))
-            for weight in (held_by(decisions)[order], decisions.resident[order].astype(np.float64)):
+            for weight in (every_weight[order] for every_weight in weights):
                 stretch = best_chain(crossing, homewards, weight, capacity, decisions.run_ns[order][:, [*busy, home]])
                 if stretch is None:
                     continue  # no cut of this order fits

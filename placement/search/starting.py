@@ -22,10 +22,12 @@ from placement.search.minimum_cut import besides
 from placement.search.narrowing import permitted
 from placement.search.order_cuts import Ground, ground
 from placement.search.ordering import ops_by_rank
+from placement.search.reach import working
 from placement.search.starts import apart, cuts, layers, lists, packs
 from placement.search.walk import NEAR
 from simulator.aside import ahead
 from simulator.columns import Ints
+from simulator.units import Bytes
 
 _Made = TypeVar("_Made")
 
@@ -61,7 +63,7 @@ def started(judge: Judge, ranks: Ints, known: Sequence[Candidate], parts: Sequen
         ("parts", apart(whole, base), inf),  # a few, of which one is often far better than all else
         ("layers", chain.from_iterable(layers(whole, one) for one in grounds), inf),
         ("packed layers", _in_turn(packs(whole, one) for one in grounds), _PACKED * most),
-        ("full devices", filled(whole, base.device) if judge.tight else (), inf),
+        ("full devices", filled(whole, base.device, _peak_bytes(judge, base)) if judge.tight else (), inf),
         ("cuts", _in_turn(cuts(whole, one, tight=judge.tight) for one in grounds), most),
     ):
         found += _tried(judge, how, source, until)
@@ -98,6 +100,16 @@ def _grounds(
         if (best := min(known, key=lambda one: one.order)).rank < alone[0].rank:
             better.append((best, own))
     return [own for _, own in sorted(better, key=lambda one: one[0].rank)[:_GROUNDS]] or [base]
+
+
+def _peak_bytes(judge: Judge, base: Ground) -> Bytes:
+    """The most that a step holds at once on one processor; groups that may not be there stay where they are."""
+    problem, free = judge.decisions.problem, judge.decisions.free
+    home = problem.home[working(problem)[0]]
+    device = base.device.copy()
+    device[free] = np.where(judge.decisions.allowed[:, home], home, device[free])
+    judge.judge("one device", device)
+    return int(judge.peaks[0].sum())
 
 
 def _in_turn(sources: Iterable[Iterable[Ints]]) -> Iterator[Ints]:

@@ -47,7 +47,7 @@ def test_a_late_embedding_goes_to_the_processor_and_layers_fill_devices() -> Non
     """With it on a GPU seven units would not fit; on the processor it is there in time, and there are two cuts."""
     problem = chain(UNIT)
     assert late(problem) == ["table"]
-    first = next(filled(decided(problem), [0] * len(problem.ops))).tolist()
+    first = next(filled(decided(problem), [0] * len(problem.ops), 0)).tolist()
     assert first[problem.group[problem.tables.names.index("table")]] == 0
     layers = [first[problem.group[problem.tables.names.index(f"n{at}")]] for at in range(6)]
     assert layers == [1, 1, 2, 2, 3, 3]
@@ -70,7 +70,7 @@ def test_groups_stay_where_they_may_be_with_several_tasks_and_device_strings(whe
     on = replace(on, devices=tuple(replace(device, memory_bytes=40 * UNIT) for device in on.devices))
     problem = problem_of(graph, on, estimate(graph, on))
     base = [allowed[0] for allowed in problem.lawful]
-    found = list(filled(decided(problem), base))
+    found = list(filled(decided(problem), base, 0))
     assert found
     for device in found:
         assert all(one in allowed for one, allowed in zip(device.tolist(), problem.lawful, strict=True))
@@ -86,7 +86,7 @@ def test_stretches_are_within_memory_and_on_allowed_devices(sizes: list[int], gp
     run_ns = [[1_000_000] + [1_000] * gpus] * len(sizes)
     problem = problem_of(tasks(edges, names), on, costs_of(on, run_ns, [size * UNIT for size in sizes]))
     resident = np.array(problem.resident)
-    for device in filled(decided(problem), [0] * len(problem.ops)):
+    for device in filled(decided(problem), [0] * len(problem.ops), 0):
         assert all(one in allowed for one, allowed in zip(device.tolist(), problem.allowed, strict=True))
         full = np.bincount(device, resident, len(on))
         # a single group may be all that a device holds; else memory holds each stretch
