@@ -171,8 +171,9 @@ def best_chain(crossing: Floats, homewards: Floats, weight: Floats, capacity: Fl
         least = before.min(axis=0) - spent[:, row]
         begin = _lowest(least, first)
         device_ns = least[begin] + spent[:, row]
-        back = np.minimum.accumulate(left := device_ns + home - on_home)
-        leave = np.maximum.accumulate(np.where(left <= back, np.arange(len(points)), 0))
+        left = np.append(np.inf, (device_ns + home - on_home)[:-1])  # something is at home before the next device
+        back = np.minimum.accumulate(left)
+        leave = np.maximum.accumulate(np.where(left <= back, np.arange(len(points)) - 1, 0))
         ends.append((device_ns, back + on_home))
         turns.append((begin, before.argmin(axis=0), leave))
     row, side = min(
