@@ -102,7 +102,7 @@ def problems(draw: st.DrawFn) -> Problem:
     return problem_of(tasks(edges, names), on, costs_of(on, run_ns, held))
 
 
-# Bytes that count twice fail in the first examples, as do ways that take a quarter longer.
+# Bytes that count twice fail in the first examples.
 @settings(max_examples=30, deadline=None)
 @given(problems())
 def test_no_placement_that_fits_takes_less(problem: Problem) -> None:

@@ -3,7 +3,7 @@
     path     the longest chain of ops and of transfers between them (`heads`)
     work     what a class of devices, or several together, must do within a stretch of the step (`loads`)
     bytes    what must cross a link
-    memory   the least time of a path whose stretches have to fit devices (`filling`): of placements that fit alone
+    memory   the least time of a path whose stretches have to fit devices (`loads`): of placements that fit
     prices   what ops and transfers together take of devices and links, also around one op (`demands`, `prices`)
 
 All take an op at its fastest among the devices that it may use, and a transfer as if nothing were in its way. Prices
@@ -20,9 +20,8 @@ import numpy as np
 from simulator.assignment import Bound as Bound
 from simulator.bounds.classes import Classes, apart_ns, changes_ns, classes_of, gates, leaves_ns
 from simulator.bounds.demands import BoundFacts, priced_bound
-from simulator.bounds.filling import PathSteps, filling_bound
 from simulator.bounds.heads import Predecessors, Room, heads
-from simulator.bounds.loads import Load, link_bound, work_bound
+from simulator.bounds.loads import Load, PathSteps, filling_bound, link_bound, work_bound
 from simulator.columns import Flags, Ints, alike, stable_order, topological
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
