@@ -12,6 +12,7 @@ is done. A processor holds it at no cost until then, and perhaps one device less
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -47,20 +48,23 @@ def filled(decisions: Decisions, base: npt.ArrayLike, peak_bytes: Bytes) -> Iter
     late, held = waited_late(decisions), held_by(decisions)
     scaled = held * (peak_bytes / max(float(held.sum()), 1.0))
     weights = (*(scaled * room for room in _ROOMS), held, decisions.resident.astype(np.float64))
+    cuts = []
     for beside in (late, np.zeros(len(late), bool)) if late.any() else (late,):
         around = np.array(base, np.int64)
-        around[decisions.free[beside]] = problem.home[busy[0]]
-        for every in decisions.orders:
-            order = every[~beside[every]]
-            crossing, homewards = (crossing_of(decisions, order, ns) for ns in (decisions.wire_ns, to_home_ns))
-            for weight in (every_weight[order] for every_weight in weights):
-                stretch = best_chain(crossing, homewards, weight, capacity, decisions.run_ns[order][:, [*busy, home]])
-                if stretch is None:
-                    continue  # no cut of this order fits
-                device = placed(decisions, ground(decisions, around), order, stretch, [*busy, home])
-                if device.tobytes() not in seen:
-                    seen.add(device.tobytes())
-                    yield device
+        around[decisions.free[beside]] = home
+        for order in (every[~beside[every]] for every in decisions.orders):
+            if len(order):
+                crossing, homewards = (crossing_of(decisions, order, ns) for ns in (decisions.wire_ns, to_home_ns))
+                cuts.append((ground(decisions, around), order, crossing, homewards))
+    for weight, (own, order, crossing, homewards) in product(weights, cuts):
+        work_ns = decisions.run_ns[order][:, [*busy, home]]
+        stretch = best_chain(crossing, homewards, weight[order], capacity, work_ns)
+        if stretch is None:
+            continue  # no cut of this order fits
+        device = placed(decisions, own, order, stretch, [*busy, home])
+        if device.tobytes() not in seen:
+            seen.add(device.tobytes())
+            yield device
 
 
 def waited_late(decisions: Decisions) -> Flags:

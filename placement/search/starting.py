@@ -6,7 +6,7 @@ Those over all devices come first, then some on one task of each sort alone (`na
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from math import inf
 from typing import TypeVar
 
@@ -34,6 +34,7 @@ _Made = TypeVar("_Made")
 _STARTS, _FEWEST = 600_000, 60  # ops in starts: so many, divided by the ops of a step, are judged, but no fewer
 _OF_FEW = 0.3  # share of a number of placements that starts may take, so that a walk has the rest
 _PACKED = 0.7  # share of them that are judged before packed layers end
+_FULL = 0.4  # share of them that may be full devices, where memory may lack
 _LISTS = 0.3  # share of them that list schedules may take
 _GROUNDS = 2  # grounds of cuts that are kept, the best ones
 _MADE = 0.5  # of a judgement: what a start takes to make that is then found hopeless
@@ -63,7 +64,7 @@ def started(judge: Judge, ranks: Ints, known: Sequence[Candidate], parts: Sequen
         ("parts", apart(whole, base), inf),  # a few, of which one is often far better than all else
         ("layers", chain.from_iterable(layers(whole, one) for one in grounds), inf),
         ("packed layers", _in_turn(packs(whole, one) for one in grounds), _PACKED * most),
-        ("full devices", filled(whole, base.device, _peak_bytes(judge, base)) if judge.tight else (), inf),
+        ("full devices", _filled(judge, base, most) if judge.tight else (), inf),
         ("cuts", _in_turn(cuts(whole, one, tight=judge.tight) for one in grounds), most),
     ):
         found += _tried(judge, how, source, until)
@@ -100,6 +101,11 @@ def _grounds(
         if (best := min(known, key=lambda one: one.order)).rank < alone[0].rank:
             better.append((best, own))
     return [own for _, own in sorted(better, key=lambda one: one[0].rank)[:_GROUNDS]] or [base]
+
+
+def _filled(judge: Judge, base: Ground, most: float) -> Iterator[Ints]:
+    """Full devices, no more than their share of so many starts."""
+    return islice(filled(judge.decisions, base.device, _peak_bytes(judge, base)), int(_FULL * most))
 
 
 def _peak_bytes(judge: Judge, base: Ground) -> Bytes:
