@@ -4,8 +4,8 @@
     CPU:0 weights that are waited for so late that a processor is fast enough for them
 
 A model that is a chain loses time at each cut alone. So it wants the fewest devices that hold it, full ones, where
-`starts.cuts` gives each device its share. Where cuts are dearer than work, a stretch is better on the processor: a way
-there is half of one to another device, and it needs no room. An embedding of a decoder is waited for when the encoder
+`starts.cuts` gives each device its share. Where cuts are dearer than work, a stretch is better on the processor. The
+way there is half of the way to another device, and there is room. An embedding of a decoder is waited for when the encoder
 is done. A processor holds it at no cost until then, and perhaps one device less is needed.
 """
 
@@ -37,8 +37,7 @@ def filled(decisions: Decisions, base: npt.ArrayLike, peak_bytes: Bytes) -> Iter
     """Devices [G] of cuts by memory, different ones; a group keeps its device of `base` [G] where it must.
 
     Cuts with large weights on the processor come first. Memory is counted with outputs and without them. Most outputs
-    are freed before others are made, so they are also scaled to the `peak_bytes` of a step on one device, and to a
-    little more.
+    are freed before others are made. So they are also scaled to the `peak_bytes` of a step on one device, or more.
     """
     problem, speeds, seen = decisions.problem, speeds_of(decisions), set()
     busy = sorted(working(problem), key=lambda device: -speeds[device])

@@ -10,8 +10,8 @@ prices of all lanes together are 1. An op then counts with its cheapest class, a
     path      a  b  c │ d  e │ f  g          each op with what stays resident with its group
     device    GPU:0   │ GPU:1│ CPU:0         a value that leaves its device takes its time
 
-A model that is larger than any device has to cross from one to another somewhere on its way. So the least time of a
-path, over all ways to cut it into stretches that fit, is a bound for each placement whose memory suffices. A device
+A model that is larger than any device has to cross from one to another somewhere on its way. A path is cut into
+stretches that fit. The least time over all ways to do so is a bound for each placement whose memory suffices. A device
 counts as empty again in each stretch, and what is beside the path counts nothing.
 """
 
