@@ -5,8 +5,8 @@
 
 A model that is a chain loses time at each cut alone. So it wants the fewest devices that hold it, full ones, where
 `starts.cuts` gives each device its share. Where cuts are dearer than work, a stretch is better on the processor. The
-way there is half of the way to another device, and there is room. An embedding of a decoder is waited for when the encoder
-is done. A processor holds it at no cost until then, and perhaps one device less is needed.
+way there is half of the way to another device, and there is room. An embedding of a decoder is waited for when the
+encoder is done. A processor holds it at no cost until then, and perhaps one device less is needed.
 """
 
 from __future__ import annotations
