@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -93,10 +93,14 @@ class Bound:
 
     ns: Nanos
     why: str  # what binds: "the longest path", "the work of worker:0/GPU:0", "the bytes on ps0 nic out"
+    fitting: Bound | None = None  # a larger one, of placements whose memory suffices
 
     def with_proof(self, proven: Bound | None) -> Bound:
         """The larger of this and an algorithm's own proof."""
-        return self if proven is None or proven.ns <= self.ns else proven
+        if proven is None or proven.ns <= self.ns:
+            return self
+        larger = self.fitting is not None and self.fitting.ns > proven.ns
+        return replace(proven, fitting=self.fitting if larger else None)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +137,12 @@ class Scene(Drawn):
     def waits(self) -> list[tuple[int, int]]:
         """The control edges (first, then) that enforce an order, as rows of the graph."""
         return [] if self.enforced is None else self.enforced.edges
+
+    def memory_bounded(self) -> Scene:
+        """The scene with the bound of placements whose memory suffices, where this is one and that bound is larger."""
+        if self.bound.fitting is None or self.out_of_memory is not None:
+            return self
+        return replace(self, bound=self.bound.fitting)
 
     @property
     def bounded(self) -> str:

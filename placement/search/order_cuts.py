@@ -94,8 +94,11 @@ def held_by(decisions: Decisions) -> Floats:
     return decisions.resident.astype(np.float64) + out
 
 
-def crossing_of(decisions: Decisions, order: Ints) -> Floats:
-    """[-1 + groups in the order] what crosses if it is cut behind each place: each value between them once."""
+def crossing_of(decisions: Decisions, order: Ints, times_ns: Floats | None = None) -> Floats:
+    """[-1 + groups in the order] what crosses if it is cut behind each place: each value between them once.
+
+    By default a value takes its mean time between two devices, else that of `times_ns` [T].
+    """
     tables, count = decisions.problem.tables, len(order)
     place = np.append(positions(order, len(decisions.free)), -1)[decisions.row[decisions.group]]
     maker, target = place[tables.tensor_op], place[tables.consumer]
@@ -105,7 +108,7 @@ def crossing_of(decisions: Decisions, order: Ints) -> Floats:
     high = np.maximum.reduceat(target, first)
     kept = (maker[tensor] >= 0) & (high >= 0)
     tensor, low, high = tensor[kept], low[kept], high[kept]
-    wire_ns = decisions.wire_ns[tensor]
+    wire_ns = (decisions.wire_ns if times_ns is None else times_ns)[tensor]
     change: Floats = np.bincount(np.minimum(low, maker[tensor]), wire_ns, count + 1).astype(float)
     change -= np.bincount(np.maximum(high, maker[tensor]), wire_ns, count + 1)
     return np.cumsum(change)[: count - 1]
@@ -145,6 +148,48 @@ def best_cut(crossing: Floats, weight: Floats, speeds: Floats, slack: float) -> 
         at = int(taken[at])
         bounds.append(at)
     found: Ints = points[np.array(bounds[::-1], np.int64)]
+    return found
+
+
+def best_chain(crossing: Floats, homewards: Floats, weight: Floats, capacity: Floats, work_ns: Ints) -> Ints | None:
+    """[groups in the order] the device of each, k of which fill one after the other, or k: the processor.
+
+    Groups run one after the other, each stretch within the capacity [k] of its device, and none of the processor's.
+    Least is taken by their times `work_ns` [groups, k + 1] and by what crosses, between devices or to the processor.
+    None: no cut fits.
+    """
+    devices, cost = len(capacity), np.concatenate([[0.0], crossing, [0.0]])
+    points = _points(cost)
+    until, cost, home = np.append(0.0, np.cumsum(weight))[points], cost[points], np.append(homewards, 0.0)[points - 1]
+    spent = np.concatenate([np.zeros((1, devices + 1)), np.cumsum(work_ns, axis=0)])[points]
+    home[0], on_home = 0.0, spent[:, devices].astype(np.float64)
+    at_start = np.where(np.arange(len(points)) == 0, 0.0, np.inf)
+    ends, turns = [(at_start, on_home)], []  # by devices used: least time to each point, if it ends there or at home
+    for row in range(devices):
+        before = np.stack([ends[-1][0] + cost, ends[-1][1] + home])
+        first = np.searchsorted(until, until - capacity[row])
+        least = before.min(axis=0) - spent[:, row]
+        begin = _lowest(least, first)
+        device_ns = least[begin] + spent[:, row]
+        left = np.append(np.inf, (device_ns + home - on_home)[:-1])  # something is at home before the next device
+        back = np.minimum.accumulate(left)
+        leave = np.maximum.accumulate(np.where(left <= back, np.arange(len(points)) - 1, 0))
+        ends.append((device_ns, back + on_home))
+        turns.append((begin, before.argmin(axis=0), leave))
+    row, side = min(
+        ((row, side) for row in range(len(ends)) for side in (0, 1)), key=lambda end: float(ends[end[0]][end[1]][-1])
+    )
+    if not np.isfinite(ends[row][side][-1]):
+        return None
+    found, at = np.full(len(weight), devices), len(points) - 1
+    while at > 0 and row > 0:
+        begin, sides, leave = turns[row - 1]
+        if side == 1:
+            at, side = int(leave[at]), 0
+        else:
+            start = int(begin[at])
+            found[points[start] : points[at]] = row - 1
+            at, side, row = start, int(sides[start]), row - 1
     return found
 
 

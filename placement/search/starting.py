@@ -6,7 +6,7 @@ Those over all devices come first, then some on one task of each sort alone (`na
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from math import inf
 from typing import TypeVar
 
@@ -22,16 +22,19 @@ from placement.search.minimum_cut import besides
 from placement.search.narrowing import permitted
 from placement.search.order_cuts import Ground, ground
 from placement.search.ordering import ops_by_rank
+from placement.search.reach import working
 from placement.search.starts import apart, cuts, layers, lists, packs
 from placement.search.walk import NEAR
 from simulator.aside import ahead
 from simulator.columns import Ints
+from simulator.units import Bytes
 
 _Made = TypeVar("_Made")
 
 _STARTS, _FEWEST = 600_000, 60  # ops in starts: so many, divided by the ops of a step, are judged, but no fewer
 _OF_FEW = 0.3  # share of a number of placements that starts may take, so that a walk has the rest
 _PACKED = 0.7  # share of them that are judged before packed layers end
+_FULL = 0.4  # share of them that may be full devices, where memory may lack
 _LISTS = 0.3  # share of them that list schedules may take
 _GROUNDS = 2  # grounds of cuts that are kept, the best ones
 _MADE = 0.5  # of a judgement: what a start takes to make that is then found hopeless
@@ -61,7 +64,7 @@ def started(judge: Judge, ranks: Ints, known: Sequence[Candidate], parts: Sequen
         ("parts", apart(whole, base), inf),  # a few, of which one is often far better than all else
         ("layers", chain.from_iterable(layers(whole, one) for one in grounds), inf),
         ("packed layers", _in_turn(packs(whole, one) for one in grounds), _PACKED * most),
-        ("full devices", filled(whole, base.device) if judge.tight else (), inf),
+        ("full devices", _filled(judge, base, most) if judge.tight else (), inf),
         ("cuts", _in_turn(cuts(whole, one, tight=judge.tight) for one in grounds), most),
     ):
         found += _tried(judge, how, source, until)
@@ -98,6 +101,21 @@ def _grounds(
         if (best := min(known, key=lambda one: one.order)).rank < alone[0].rank:
             better.append((best, own))
     return [own for _, own in sorted(better, key=lambda one: one[0].rank)[:_GROUNDS]] or [base]
+
+
+def _filled(judge: Judge, base: Ground, most: float) -> Iterator[Ints]:
+    """Full devices, no more than their share of so many starts."""
+    return islice(filled(judge.decisions, base.device, _peak_bytes(judge, base)), int(_FULL * most))
+
+
+def _peak_bytes(judge: Judge, base: Ground) -> Bytes:
+    """The most that a step holds at once on one processor; groups that may not be there stay where they are."""
+    problem, free = judge.decisions.problem, judge.decisions.free
+    home = problem.home[working(problem)[0]]
+    device = base.device.copy()
+    device[free] = np.where(judge.decisions.allowed[:, home], home, device[free])
+    judge.judge("one device", device)
+    return int(judge.peaks[0].sum())
 
 
 def _in_turn(sources: Iterable[Iterable[Ints]]) -> Iterator[Ints]:

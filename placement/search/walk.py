@@ -30,6 +30,7 @@ from placement.search.decisions import Decisions
 from placement.search.gathering import sizes
 from placement.search.judge import Candidate, Judge, as_ops
 from placement.search.ordering import orders, reordered_by_start
+from placement.search.reach import working
 from placement.search.tidying import tidied
 from simulator import limits
 from simulator.columns import Ints
@@ -127,6 +128,7 @@ class Walker:
         self.rows.setflags(write=False)
         self.resident = np.array(decisions.problem.resident, np.int64)
         tables = decisions.problem.tables
+        self.room_bytes = max(int(judge.capacity[working(decisions.problem)].max()), 1)  # a host's may be far more
         self.bytes_ = 3 * int(tables.tensor_bytes.sum() + tables.resident_bytes.sum() + tables.scratch_bytes.sum())
         choices = int(decisions.allowed.sum())
         self.first = min(judge.steps(_FIRST), _TURNS * choices)  # judgements of a walk's first cycle
@@ -172,7 +174,7 @@ class Walker:
         walk.used[:] = np.bincount(start.device, self.resident, len(judge.capacity)).astype(np.int64)
         most = 2**61 // max(self.bytes_, 1)  # so that 64 bits hold what all bytes cost
         rules[at.ORDER], rules[at.TIGHT] = judge.code(start.ops), judge.tight
-        rules[at.PER_BYTE] = min(int(10 * start.ns / max(int(judge.capacity.max()), 1) * 2**at.OVER_BITS), most)
+        rules[at.PER_BYTE] = min(int(10 * start.ns / self.room_bytes * 2**at.OVER_BITS), most)
         rules[at.WHOLE], rules[at.SIZES] = kind.whole, kind.sizes
         rules[at.SHIFTING] = _SHIFTED if rules[at.ORDER] == PRIORITY and not self.looped else 0
         count[:] = 0

@@ -3,6 +3,7 @@
     path     the longest chain of ops and of transfers between them (`heads`)
     work     what a class of devices, or several together, must do within a stretch of the step (`loads`)
     bytes    what must cross a link
+    memory   the least time of a path whose stretches have to fit devices (`loads`): of placements that fit
     prices   what ops and transfers together take of devices and links, also around one op (`demands`, `prices`)
 
 All take an op at its fastest among the devices that it may use, and a transfer as if nothing were in its way. Prices
@@ -11,15 +12,16 @@ need minimum cuts, which machine code finds (`cuts`, `flow`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simulator.assignment import Bound as Bound
-from simulator.bounds.classes import Classes, apart_ns, changes_ns, classes_of, gates
+from simulator.bounds.classes import Classes, apart_ns, changes_ns, classes_of, gates, leaves_ns
 from simulator.bounds.demands import BoundFacts, priced_bound
 from simulator.bounds.heads import Predecessors, Room, heads
-from simulator.bounds.loads import Load, link_bound, work_bound
+from simulator.bounds.loads import Load, PathSteps, filling_bound, link_bound, work_bound
 from simulator.columns import Flags, Ints, alike, stable_order, topological
 from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
@@ -75,7 +77,8 @@ def bound(
     """The largest of the bounds, by the arguments of `lower_bound`.
 
     `depth` ancestors of each op are looked at; by default DEPTH in small graphs and fewer in larger ones. With
-    `compiled` machine code looks at DEPTH of them in any graph, and bounds by prices count, too.
+    `compiled` machine code looks at DEPTH of them in any graph, and bounds by prices count, too. `fitting` of the
+    result is the bound of placements whose memory suffices, where that is larger.
     """
     if prepared is None:
         prepared = prepare(graph, step, cluster, costs, options)
@@ -113,7 +116,32 @@ def bound(
         priced = priced_bound(priceable, max(one.ns for one in found))
         around = "together" if priced.barrier < 0 else f"before and after {shortened(tables.names[priced.barrier])}"
         found.append(Bound(priced.ns, f"ops and transfers {around}"))
-    return max(found, key=lambda one: one.ns)  # the first of equals
+    best = max(found, key=lambda one: one.ns)  # the first of equals
+    group = _groups(prepared, constraints)
+    filled = Bound(filling_bound(_steps(classes, edges, group, cluster)), "the longest path, which memory cuts")
+    return replace(best, fitting=filled) if filled.ns > best.ns else best
+
+
+def _steps(classes: Classes, edges: _Edges, group: Ints, cluster: Cluster) -> PathSteps:
+    """The ops of a step for the bound by memory. Each CPU may have a copy of a small constant, so that is free."""
+    tables, kept = classes.tables, ~edges.gate
+    copied = tables.replicable[tables.edge_tensor]
+    room_bytes = np.zeros(len(classes.lanes), np.int64)
+    np.maximum.at(room_bytes, classes.of, np.array([device.memory_bytes for device in cluster.devices], np.int64))
+    held_bytes = np.zeros(int(group.max(initial=0)) + 1, np.int64)
+    np.add.at(held_bytes, group, tables.resident_bytes)
+    return PathSteps(
+        order=edges.order,
+        source=edges.source[kept],
+        target=edges.target[kept],
+        size=np.where(copied, len(edges.changes_ns) - 1, edges.size)[kept],
+        changes_ns=edges.changes_ns,
+        leaves_ns=edges.leaves_ns,
+        run_ns=classes.run_ns,
+        held_bytes=held_bytes[group],
+        group=group,
+        room_bytes=room_bytes,
+    )
 
 
 def _groups(prepared: Prepared, constraints: Constraints | None) -> Ints:
@@ -145,6 +173,7 @@ class _Edges(NamedTuple):
     gate: Flags  # [E] as of `gates`
     size: Ints  # [E] row of `changes_ns`
     changes_ns: Ints  # [sizes, K, K]; the last row is of values that are free everywhere
+    leaves_ns: Ints  # [sizes, K]
     order: Ints  # [n] the ops, each after all whose values it reads
 
 
@@ -156,8 +185,9 @@ def _edges(classes: Classes) -> _Edges:
     each = list(zip(nbytes[first].tolist(), way[first].tolist(), strict=True))
     changes = np.array(changes_ns(classes, each), np.int64).reshape(len(each), count, count)
     changes = np.concatenate([changes, np.zeros((1, count, count), np.int64)])
+    leaves = np.array([*leaves_ns(classes, each), [0] * count], np.int64)
     size = np.where(tables.unsent[tables.edge_tensor], len(each), size)
-    return _Edges(source, target, gates(tables), size, changes, _order(len(tables), source, target))
+    return _Edges(source, target, gates(tables), size, changes, leaves, _order(len(tables), source, target))
 
 
 def _heads(
@@ -172,7 +202,7 @@ def _heads(
 ) -> Ints:
     """[n, K] the least time before the start of each op on each class; turned around, after its end."""
     n, count = len(classes.tables), len(classes.lanes)
-    source, target, gate, size, changes, order = edges
+    source, target, gate, size, changes, _, order = edges
     kept = np.flatnonzero(~gate) if turned else np.arange(len(target))
     if turned:
         source, target, changes, order = target, source, changes.transpose(0, 2, 1), order[::-1]

@@ -146,6 +146,24 @@ def changes_ns(classes: Classes, values: Sequence[tuple[Bytes, int]]) -> list[li
     return changes
 
 
+def leaves_ns(classes: Classes, values: Sequence[tuple[Bytes, int]]) -> list[list[Nanos]]:
+    """[value][class] the least time between two different devices of a class; NEVER where it has one alone.
+
+    A value that is handed on has crossed to the other's task at least.
+    """
+    ways, task = classes.tables.ways, classes.task
+    of_class = []
+    for row in range(len(classes.lanes)):
+        mine = classes.of == row
+        there = (mine[:, None] & mine[None]) & ~np.eye(len(mine), dtype=bool)
+        there |= mine[:, None] & np.isin(task, task[mine])[None] & (task[:, None] != task[None])
+        of_class.append([_paces(of[there], ways) for of in ways.pace])
+    return [
+        [min((alone_ns(pace, size) for pace in paces[way]), default=NEVER) for paces in of_class]
+        for size, way in values
+    ]
+
+
 def _paces(of: Ids, ways: Ways, *, apart: bool = False) -> frozenset[Pace]:
     """The different paces of these rows; with `apart` without those from a device to itself."""
     rows = np.unique(of[~np.eye(len(of), dtype=bool)] if apart else of).tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from placement import place
 from simulator import choose_step, partition, simulate
-from simulator.assignment import Assignment
+from simulator.assignment import Assignment, Bound
 from simulator.columns import ids
 from simulator.errors import GraphError, SimvizError
 from simulator.instances.instance import Instance
@@ -196,3 +197,22 @@ def test_a_cycle_is_refused() -> None:
     document["edges"].append({"sourceId": 4, "destId": 1, "cost": 0})
     with pytest.raises(GraphError, match="cycle"):
         read(document)
+
+
+def test_a_chain_that_no_accelerator_holds_takes_its_bound(tmp_path: Path) -> None:
+    """Its memory cuts it twice, so nothing that fits is quicker; what runs out of memory may be."""
+    nodes = [
+        {"id": at, "supportedOnFpga": 1, "cpuLatency": 900.0, "fpgaLatency": 5.0, "size": 500_000} for at in range(6)
+    ]
+    edges = [{"sourceId": at, "destId": at + 1, "cost": 2.0} for at in range(5)]
+    path = tmp_path / "chain.json"
+    path.write_text(json.dumps({**HAND, "maxFPGAs": 3, "nodes": nodes, "edges": edges}))
+    found = run(path)
+    assert found.trace.makespan == found.bound.ns == (6 * 5 + 2 * 2 * 2) * MS
+    assert found.bound.why == "the longest path, which memory cuts"
+    plain = Bound(30 * MS, "the longest path", found.bound)
+    assert replace(found, bound=plain).memory_bounded().bound == found.bound
+    small = replace(found.cluster, devices=tuple(replace(device, memory_bytes=1) for device in found.cluster.devices))
+    full = replace(found, bound=plain, cluster=small)
+    assert full.out_of_memory is not None
+    assert full.memory_bounded().bound.ns == 30 * MS

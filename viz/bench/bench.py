@@ -145,7 +145,7 @@ def _answered(unit: Unit) -> list[BenchRow]:
             rows.append(BenchRow(key, _said(error)))
             continue
         below = scene.bound
-        rows.append(_row(key, scene, placing_s))
+        rows.append(_row(key, scene.memory_bounded(), placing_s))
     return rows
 
 

@@ -139,9 +139,14 @@ def _table(request: Request, algorithms: tuple[str, ...], say: Say) -> ScoreTabl
             against = str(compare(first, this)).splitlines()
             lines = (f"{name}: {against[0][0].lower()}{against[0][1:]}", *against[1:])
         entries.append(ScoreRow(name, score(scene), explained=lines))
-    least = max((row.score.lower_bound_ns for row in entries if row.score is not None), default=0)  # it holds for all
+    scores = [row.score for row in entries if row.score is not None]
+    least = max((one.lower_bound_ns for one in scores), default=0)  # it holds for all whose memory suffices
+    of_full = max((one.lower_bound_ns for one in scores if one.full), default=0)
     rows = [
-        row if row.score is None else replace(row, score=replace(row.score, lower_bound_ns=least)) for row in entries
+        row
+        if row.score is None
+        else replace(row, score=replace(row.score, lower_bound_ns=of_full if row.score.full else least))
+        for row in entries
     ]
     return ScoreTable(request.title, given.cluster.name, tuple(rows))
 
@@ -184,7 +189,7 @@ def _run(request: Request, say: Say, given: Ingredients, log: Logged | None = No
         instance=given.instance,
         notes=_notes(request, given, partitions, trace),
     )
-    return _checked(request, scene, log, say)
+    return _checked(request, scene.memory_bounded(), log, say)
 
 
 def _checked(request: Request, scene: Scene, log: Logged | None, say: Say) -> Scene:

@@ -14,7 +14,7 @@ from placement.problem import Problem
 from placement.scheduling.ranks import upward_ranks
 from placement.search.decisions import decisions_of
 from placement.search.judge import Judge
-from placement.search.moves import ACCEPTED, TRIED
+from placement.search.moves import ACCEPTED, PER_BYTE, TRIED
 from placement.search.walk import CycleKind, Progress, Walker
 from simulator.execution.choosing import load
 from simulator.execution.flattening import workspace
@@ -63,3 +63,16 @@ def test_of_placements_that_are_as_quick_the_one_with_less_work_is_kept() -> Non
     plan = search(replace(problem, effort=Effort()))
     where = dict(zip(problem.tables.names, np.array(plan.device)[problem.group].tolist(), strict=True))
     assert where == {**dict.fromkeys(names, 1), "long": 2}
+
+
+def test_what_a_device_lacks_costs_as_much_beside_a_large_host() -> None:
+    """With a price by the memory of the host a walk lost itself in placements that were quick and far too full."""
+    prices = []
+    for host_bytes in (10**6, 10**12):
+        cluster = cluster_of("cgg", memory=[host_bytes, 1_000, 2_000])
+        costs = costs_of(cluster, [[900, 100, 100]] * 3, [800] * 3)
+        with walking(problem_of(tasks({("a", "b"): 10, ("b", "c"): 10}), cluster, costs)) as walker:
+            start = walker.judge.judge("by hand", [0] * len(walker.decisions.problem.allowed))
+            walker.cycle(start, 1, CycleKind(10), Progress())
+            prices.append(int(walker.walk.rules[PER_BYTE]))
+    assert prices[0] == prices[1] > 0
