@@ -66,6 +66,7 @@ MAX_FILE, MAX_FUNCTION, MOST_FUNCTIONS = 300, 60, 20  # lines; nine of ten funct
 
 # What may be longer, and why.
 LONG_FILES: dict[str, str] = {
+    "simulator.costs.likeness": "one question, what a kernel takes that was never measured, and each way to answer it",
     "simulator.execution.compiled.translation": "one walk over Python's syntax, a method for each kind of node",
     "simulator.graph.editor": "one class: nodes, edges in TensorFlow's order, and the graph that they make",
     "simulator.cluster.toml_file": "one file format with all its tables, each value checked where it is read",

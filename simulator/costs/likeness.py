@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
-from math import exp, log
+from math import exp, gcd, log
 
 import numpy as np
 
@@ -97,7 +97,8 @@ class Times:
                 products.setdefault(name, []).append(one)
             else:
                 others.setdefault(name, {}).setdefault(length or _USUAL_ROW, []).append(one)
-        self._products = {op: Surface(found) for op, found in products.items() if len(found) >= Surface.LEAST}
+        self._products = {op: found for op, found in products.items() if len(found) >= Surface.LEAST}
+        self._surfaces: dict[str, Surface] = {}
         self._curves = {name: _curves(of) for name, of in others.items()}
 
     def knows(self, op: str) -> bool:
@@ -111,7 +112,7 @@ class Times:
         if min(sides[:4]) > 0:
             found = next((name for one in like for name in names(one, plain) if name in self._products), None)
             if found is not None:
-                ns, error = self._products[found].price(sides, work.flops, work.moved, dispatch_ns)
+                ns, error = self._surface(found).price(sides, work.flops, work.moved, dispatch_ns)
                 around = self._curves.get(_AROUND)
                 more_ns, more_error = _by_rows(around, None, work.rearranged) if around and work.rearranged else (0, 0)
                 return ns + more_ns, (ns * error + more_ns * more_error) / (ns + more_ns), found
@@ -119,6 +120,12 @@ class Times:
         if name is not None:
             return *_by_rows(self._curves[name], length, work.moved), name
         return self._by_category(work)
+
+    def _surface(self, name: str) -> Surface:
+        """The surface of a product or convolution, fitted once its first price is asked for."""
+        if name not in self._surfaces:
+            self._surfaces[name] = Surface(self._products[name])
+        return self._surfaces[name]
 
     def _by_category(self, work: OpWork) -> tuple[float, float, str]:
         """The middle of the measured ops of the category; of all, where none of it was measured."""
@@ -131,7 +138,7 @@ class Times:
         off = float(np.quantile(np.abs(logs - middle), SHARE))
         ns = exp(middle)
         if work.flops and self._products and work.rule.on_matrix_units:
-            per_flop = min(surface.middle for surface in self._products.values())
+            per_flop = min(self._surface(name).middle for name in self._products)
             ns, off = max(ns, work.flops * per_flop), max(off, log(GUESS))
         return ns, max(_FLOOR, exp(off) - 1), f"unmeasured {category}"
 
@@ -167,8 +174,9 @@ class Surface:
     The roofline's call, nanoseconds per operation and per byte are the nonnegative ones whose relative errors have the
     least sum of squares. Far from all measured sizes it decides alone. Near them a Gaussian process corrects it, whose
     kernel is a bell. The bell's width and height, and the noise, predict each point best from all others. Source:
-    Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.2. The errors that the process
-    expects are stretched until nine of ten of these predictions keep theirs.
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.2. Traits of sides count beside
+    their lengths where that predicts much better. The errors that the process expects are stretched until nine of ten
+    of these predictions keep theirs.
     """
 
     LEAST = 6  # points
@@ -181,26 +189,30 @@ class Surface:
         parts = np.array([_parts(one.flops, one.moved_bytes) for one in kernels])
         self._rates, _ = nnls(parts / ns[:, None], np.ones(len(ns)))
         y = np.log(ns / (parts @ self._rates))
+        traits = np.concatenate([_traits((one.m, one.n, one.k)) for one in kernels])
         self._mean, self._x = float(y.mean()), x
         self._low, self._high = x.min(0), x.max(0)
         self.middle = float(np.median(ns / np.maximum(1, parts[:, 1])))
-        far = _far(x, x)
         best = None
-        for width, height, noise in product(_WIDTHS, _HEIGHTS, _NOISES):
+        for counted, width, height, noise in product(_COUNTED, _WIDTHS, _HEIGHTS, _NOISES):
+            far = _far(x, x) + _far(counted * traits, counted * traits)
             inverse = np.linalg.inv(_bell(far, width, height) + noise**2 * np.eye(len(y)))
             weights = inverse @ (y - self._mean)
             off, variance = weights / np.diag(inverse), 1 / np.diag(inverse)
-            unlikely = float((off**2 / variance + np.log(variance)).sum())
+            unlikely = float((off**2 / variance + np.log(variance)).sum()) + _DOUBT * np.count_nonzero(counted) / 3
             if best is None or unlikely < best[0]:
                 stretch = float(np.quantile(np.abs(off) / np.sqrt(variance), SHARE))
-                best = unlikely, width, height, noise, inverse, weights, stretch, off
+                best = unlikely, (counted, width, height, noise), inverse, weights, stretch, off
         assert best is not None
-        _, self._width, self._height, self._noise, self._inverse, self._weights, self._stretch, self.off = best
+        _, chosen, self._inverse, self._weights, self._stretch, self.off = best
+        self._counted, self._width, self._height, self._noise = chosen
+        self._traits = self._counted * traits
 
     def price(self, sides: Sequence[int], flops: int, moved: int, dispatch_ns: float) -> tuple[float, float]:
         """Nanoseconds and error. A side beyond those that were measured counts as the last one."""
         x = np.clip(_logs(sides), self._low - 1, self._high + 1)[None]
-        near = _bell(_far(x, self._x), self._width, self._height)[0]
+        far = _far(x, self._x) + _far(self._counted * _traits(sides[:3]), self._traits)
+        near = _bell(far, self._width, self._height)[0]
         ns = float(_parts(flops, moved) @ self._rates) * exp(self._mean + float(near @ self._weights))
         own = float(_bell(np.zeros((1, 1)), self._width, self._height)[0, 0])
         deviation = (max(0.0, own - float(near @ self._inverse @ near)) + self._noise**2) ** 0.5
@@ -227,7 +239,16 @@ def _bell(far: Floats, width: float, height: float) -> Floats:
 
 _WIDTHS, _HEIGHTS, _NOISES = (1.0, 2.0, 3.0, 5.0, 8.0), (0.1, 0.3, 1.0), (0.03, 0.1, 0.2)
 _COMMON = 0.01
+_COUNTED = np.repeat([[0.0, 0.0], [6.0, 0.0], [0.0, 1.0], [6.0, 1.0]], 3, axis=1)  # the weights of both kinds of traits
+_DOUBT = 6.0  # a kind counts that makes the predictions so much likelier, twice the logarithm
+_LANES, _SETS = 16, 1024  # numbers in the widest register and in the sets of a first cache, of four bytes
 _MOST = 3.0  # no error says more than a factor of 20
+
+
+def _traits(sides: Sequence[int]) -> Floats:
+    """The part that each of three sides leaves empty in registers, and how often its rows meet in a set of a cache."""
+    empty = [log(-(-side // _LANES) * _LANES / side) for side in sides]
+    return np.array([[*empty, *(log(max(1.0, gcd(side, _SETS) / _LANES)) for side in sides)]])
 
 
 def _logs(sides: Sequence[int]) -> Floats:

@@ -51,7 +51,7 @@ def cases() -> Mapping[str, Sequence[KernelCase]]:
 
 def _products() -> Iterator[KernelCase]:
     plain = [(m, k, n) for m in (16, 128, 1024) for k in (16, 128, 1024) for n in (16, 128, 1024)]
-    drawn = [_drawn(row, (1, 2048), (8, 2048), (1, 2048)) for row in range(32)]
+    drawn = [_in_sixteens(row, 1, _drawn(row, (1, 2048), (8, 2048), (1, 2048))) for row in range(32)]
     odd = [(1, 1024, 1024), (32, 2048, 10), (256, 1000, 1)]
     odd += [(1, 64, 256), (1, 192, 512), (1, 512, 512), (1, 512, 2048), (1, 2048, 512), (2, 256, 256), (8, 512, 512)]
     wide, deep = [(2048, 512, 512), (8192, 256, 512), (1024, 2048, 1024)], [(512, 8192, 256), (1024, 1024, 4096)]
@@ -65,7 +65,7 @@ def _products() -> Iterator[KernelCase]:
             a, b = ((k, m) if flip_a else (m, k)), ((n, k) if flip_b else (k, n))
             how = {"transpose_a": flip_a, "transpose_b": flip_b}
             yield KernelCase("MatMul", lambda raw, a, b, how=how: raw.MatMul(a=a, b=b, **how), (a, b))
-    many = [_drawn(row, (2, 64), (8, 128), (8, 128), (8, 128)) for row in range(33)]
+    many = [_in_sixteens(row, 2, _drawn(row, (2, 64), (8, 128), (8, 128), (8, 128))) for row in range(33)]
     many += [(2, 16, 16, 8), (2, 8, 8, 16), (4, 16, 8, 16)]
     for row, (count, m, k, n) in enumerate([*many, *((64, *sides) for sides in _ATTENTION)]):
         flip_a, flip_b = row % 3 == 1, row % 3 == 2
@@ -96,7 +96,8 @@ _BFLOAT16 = "AddV2 Mul Sub Relu ReluGrad Tanh Exp BiasAdd BiasAddGrad Sum"
 def _contractions() -> Iterator[KernelCase]:
     """Products that an Einsum makes, without transposes around them: it computes them by other code than MatMul."""
     for row in range(33):
-        count, m, k, n = _drawn(row, (2, 64), (4, 512), (4, 256), (4, 512)) if row < 27 else (2, 16, 16, 8 * (row - 26))
+        drawn = _in_sixteens(row, 2, _drawn(row, (2, 64), (4, 512), (4, 256), (4, 512)))
+        count, m, k, n = drawn if row < 27 else (2, 16, 16, 8 * (row - 26))
         equation, a, b = (
             ("mk,kn->mn", (count * m, k), (k, n)),
             ("bmk,bkn->bmn", (count, m, k), (count, k, n)),
@@ -112,6 +113,13 @@ def _contractions() -> Iterator[KernelCase]:
 _OUTER = ((8, 64, 64), (32, 16, 64), (1, 256, 256), (64, 128, 8), (2, 512, 512), (128, 12, 12))  # products of vectors
 
 _ATTENTION = ((256, 256, 32), (256, 32, 256), (256, 32, 256))  # m, k, n of its products, of many heads
+
+
+def _in_sixteens(row: int, after: int, sides: Sequence[int]) -> tuple[int, ...]:
+    """Of four rows out of seven the widths, which come after so many other sides, as most layers have them."""
+    if row % 7 >= 4:
+        return tuple(sides)
+    return (*sides[:after], *(max(16, round(side / 16) * 16) for side in sides[after:]))
 
 
 def _drawn(row: int, *ranges: tuple[int, int]) -> tuple[int, ...]:
@@ -152,7 +160,8 @@ _CONVOLUTIONS = (
 
 
 def _convolutions() -> Iterator[KernelCase]:
-    drawn = [(*_drawn(row, (1, 32), (7, 64), (3, 256), (8, 256)), (1, 3, 3, 5)[row % 4], 1) for row in range(28)]
+    sides = [_in_sixteens(row, 2, _drawn(row, (1, 32), (7, 64), (3, 256), (8, 256))) for row in range(28)]
+    drawn = [(*of, (1, 3, 3, 5)[row % 4], 1) for row, of in enumerate(sides)]
     small = [one for one in drawn if one[0] * one[1] ** 2 * one[2] * one[3] * one[4] ** 2 < MOST_PRODUCTS]
     for images, side, channels, filters, taps, stride in (*_CONVOLUTIONS, *small):
         out = -(-side // stride)

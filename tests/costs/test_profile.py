@@ -23,6 +23,7 @@ from simulator.columns import ids
 from simulator.costs.estimate import works_of
 from simulator.costs.estimates.profiled import Pricing, cold_parts
 from simulator.costs.formulas.matrix import Product
+from simulator.costs.likeness import Surface
 from simulator.costs.matching import with_measured
 from simulator.costs.measured import MeasuredTimes, Sample, for_other_batch
 from simulator.costs.profile import FIGURES, Figure, KernelTime, Profile, read_profile, summary, with_messages
@@ -263,6 +264,26 @@ def test_products_between_measured_sizes_are_priced_within_their_errors() -> Non
         errors.append(error)
     assert within >= 0.85 * count
     assert sorted(errors)[count // 2] < 0.2
+
+
+@pytest.mark.parametrize("padded", [True, False], ids=["registers are filled", "rows meet in a cache"])
+def test_traits_of_sides_count_beside_their_lengths(padded: bool) -> None:
+    """Two made-up libraries: one works on sixteens whatever a side is, one is slow where rows are a power of two."""
+
+    def took_ns(m: int, n: int, k: int) -> float:
+        filled = math.prod(-(-side // 16) * 16 for side in (m, n, k))
+        return 500 + (filled if padded else m * n * k * (1 + math.gcd(k, 1024) / 128)) / 20
+
+    def kernel(m: int, n: int, k: int) -> KernelTime:
+        return KernelTime("MatMul", 1, *both(took_ns(m, n, k)), 2 * m * n * k, 4 * (m * k + k * n + m * n), m, n, k, 1)
+
+    chance = random.Random(4)
+    sides = [16, 17, 31, 48, 100, 128, 208, 225, 300, 448, 512, 1000, 1024]
+    drawn = [tuple(chance.choice(sides) for _ in range(3)) for _ in range(80)]
+    surface = Surface([kernel(*of) for of in drawn[:60]])
+    off = [abs(math.log(surface.price((*of, 1, 0), 2 * math.prod(of), kernel(*of).moved_bytes, 1)[0] / took_ns(*of)))
+           for of in drawn[60:]]  # fmt: skip
+    assert sum(off) / len(off) < (0.1 if padded else 0.15)
 
 
 def test_ops_are_priced_by_the_bytes_that_they_move() -> None:

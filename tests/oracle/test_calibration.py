@@ -236,3 +236,11 @@ def test_a_core_has_a_cache_of_some_size() -> None:
 
 def _taking(ns: float) -> KernelTime:
     return KernelTime("Relu", 1, ns, 0.0, ns, 1, 1, 0, 0, 0, 0, 0, "")
+
+
+def test_most_products_have_the_widths_of_layers() -> None:
+    products = [one for one in cases()["products"] if one.op == "MatMul"]
+    usual = [one for one in products if all(side % 16 == 0 for side in one.shapes[1])]
+    powers = [one for one in usual if all(side & (side - 1) == 0 for side in one.shapes[1])]
+    assert 0.6 < len(usual) / len(products) < 0.9
+    assert len(usual) - len(powers) > 25
