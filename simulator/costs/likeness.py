@@ -240,7 +240,7 @@ def _bell(far: Floats, width: float, height: float) -> Floats:
 _WIDTHS, _HEIGHTS, _NOISES = (1.0, 2.0, 3.0, 5.0, 8.0), (0.1, 0.3, 1.0), (0.03, 0.1, 0.2)
 _COMMON = 0.01
 _COUNTED = np.repeat([[0.0, 0.0], [6.0, 0.0], [0.0, 1.0], [6.0, 1.0]], 3, axis=1)  # the weights of both kinds of traits
-_DOUBT = 6.0  # a kind counts that makes the predictions so much likelier, twice the logarithm
+_DOUBT = 2.0  # a kind counts that makes the predictions so much likelier, twice the logarithm
 _LANES, _SETS = 16, 1024  # numbers in the widest register and in the sets of a first cache, of four bytes
 _MOST = 3.0  # no error says more than a factor of 20
 

@@ -43,7 +43,7 @@ from tests.execution.loops.cases import begun, counting
 from tests.strategies import FLOAT, Rows, shapes_attr, type_attr, typed
 from viz import figures, run
 
-SIDES = (8, 32, 128, 512)
+SIDES = (8, 33, 120, 512)
 BFLOAT16 = number_of("BFLOAT16")
 
 
