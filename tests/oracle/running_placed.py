@@ -20,7 +20,7 @@ def answer(payload: bytes) -> bytes:
     asked = json.loads(payload)
     raw = base64.b64decode(asked["graph"])
     config = v1.ConfigProto(device_count={"CPU": asked["cpus"]}, log_device_placement=True, allow_soft_placement=False)
-    config.operation_timeout_in_ms = asked["timeout_ms"]  # a step that never ends is an error
+    config.operation_timeout_in_ms = asked.get("timeout_ms", 60_000)  # a step that never ends is an error
     with tf.Graph().as_default() as graph, tempfile.TemporaryDirectory() as folder:
         if asked["meta"]:
             path = Path(folder) / "placed.meta"
