@@ -30,6 +30,7 @@ from simulator.oracle.machine import cache_bytes, processor
 from simulator.progress import Say, silent
 
 AT_ONCE = 104  # kernels of a step, at most: they touch more memory than caches hold
+_APART = ("products", "convolutions")  # families that run in steps of their own, as a model's large kernels do
 ROUNDS = 2  # of all kernels on one core, each in another order; others may disturb one
 TIMEOUT_S = 120.0  # of a question; the first one imports TensorFlow
 MESSAGES_S = 12.0
@@ -102,14 +103,15 @@ def _kernels(
     `counted` keeps what the cost table counts for each case that was asked for.
     """
     known = [(family, row) for family, of in cases().items() for row in range(len(of))]
+    apart = [[case for case in known if case[0] == family] for family in _APART]
+    together = [*apart, [case for case in known if case[0] not in _APART]]
     rounds = ROUNDS if cores == 1 else 1
     shortest: dict[_Case, KernelTime] = {}
     for turn in range(rounds):
-        order = random.Random(turn).sample(known, len(known))
-        steps = -(-len(order) // AT_ONCE)
-        for step in range(steps):
-            say(f"{what}: round {turn + 1} of {rounds}, {step} of {steps} steps of kernels")
-            asked, warm = order[step::steps], cores == 1 and turn + 1 == rounds
+        parts = [part for some in together for part in _shuffled(some, turn)]
+        for step, asked in enumerate(parts):
+            say(f"{what}: round {turn + 1} of {rounds}, {step} of {len(parts)} steps of kernels")
+            warm = cores == 1 and turn + 1 == rounds
             for case, times in zip(asked, _asked(ask, asked, cores, counted, warm=warm), strict=True):
                 if times is not None:
                     found = _timed(counted[case], cores, dispatch_ns, times)
@@ -117,6 +119,13 @@ def _kernels(
                     ns, warm_ns = min(best.ns, found.ns), min(best.warm_ns, found.warm_ns)
                     shortest[case] = replace(best if best.ns <= found.ns else found, ns=ns, warm_ns=warm_ns)
     return {case: shortest[case] for case in known if case in shortest}
+
+
+def _shuffled(asked: Sequence[_Case], turn: int) -> list[list[_Case]]:
+    """Kernels in parts of a step each, in another order each turn."""
+    order = random.Random(turn).sample(asked, len(asked))
+    steps = -(-len(order) // AT_ONCE)
+    return [order[step::steps] for step in range(steps)]
 
 
 def _also_warm(on_all: Mapping[_Case, KernelTime], on_one: Mapping[_Case, KernelTime]) -> Iterator[KernelTime]:
