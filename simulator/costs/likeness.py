@@ -73,13 +73,9 @@ _SIZES = 2  # of a curve for a length of rows, at least
 _AROUND = "Transpose"  # stands for all kernels around a product
 
 
-def sides_of(kernel: Kernel | None) -> tuple[int, int, int, int, int]:
-    """m, n, k, the number of products, and the taps of a convolution; zeros for what is no product."""
-    if kernel is None:
-        return 0, 0, 0, 0, 0
-    if isinstance(kernel, Product):
-        return kernel.m, kernel.n, kernel.k, kernel.times, 0
-    return (*kernel.product, kernel.taps[0] * kernel.taps[1])
+def measured_name(kernel: KernelTime) -> str:
+    """The name under which the measured kernels of an op in a layout stand for others."""
+    return f"{_SAME.get(kernel.op, kernel.op)} {parted(kernel.variant)[0]}".strip()
 
 
 class Times:
@@ -91,8 +87,7 @@ class Times:
         for one in kernels:
             if not one.m and not one.moved_bytes:
                 continue  # it handed its input on: nothing follows for one that copies
-            plain, length = parted(one.variant)
-            name = f"{_SAME.get(one.op, one.op)} {plain}".strip()
+            name, (_, length) = measured_name(one), parted(one.variant)
             if one.m:
                 products.setdefault(name, []).append(one)
             else:
@@ -107,7 +102,7 @@ class Times:
 
     def price(self, op: str, work: OpWork, dispatch_ns: float) -> tuple[float, float, str]:
         """Nanoseconds, error and family."""
-        sides, like = sides_of(work.kernel), _measured(op, work.kernel)
+        sides, like = work.sides, _measured(op, work.kernel)
         plain, length = parted(work.variant)
         if min(sides[:4]) > 0:
             found = next((name for one in like for name in names(one, plain) if name in self._products), None)

@@ -56,6 +56,7 @@ class Figure(NamedTuple):
 FIGURES: Mapping[str, tuple[float, float]] = {
     "dispatch": (1, 10**6),  # of an op by the executor
     "step": (10, 10**9),  # of a session in one process, without work
+    "read_byte": (0, 10**4),  # of weights that lie beyond all caches, by a product with one row
     "cluster_step": (10, 10**9),  # the same by a master
     "other_task": (0, 10**9),  # added to that by each further task
     "hop": (100, 10**9),  # of a message, from the end of an op to the start of its reader
@@ -65,6 +66,7 @@ FIGURES: Mapping[str, tuple[float, float]] = {
     "send_byte": (0, 10**4),
     "receive_byte": (0, 10**4),
 }
+OF_ONE_CORE = frozenset(("dispatch", "step", "read_byte"))  # the others are of messages between two processes
 _KEYS = ("simviz", "machine", "tensorflow", "date", "cores", "onednn", "cache_bytes", "streams", "figures", "kernels")
 
 
@@ -209,9 +211,9 @@ def _streams(rows: Any, fail: Any) -> tuple[tuple[int, float], ...]:  # Any: the
 
 
 def _figures(table: Any, fail: Any) -> dict[str, Figure]:  # Any: the function that raises
-    if not isinstance(table, dict) or not table.keys() >= {"dispatch", "step"}:
-        fail("[figures] lacks 'dispatch' or 'step', so the profile is not whole")
-    messages = FIGURES.keys() - {"dispatch", "step"}
+    if not isinstance(table, dict) or not table.keys() >= OF_ONE_CORE:
+        fail("[figures] lacks 'dispatch', 'step' or 'read_byte', so the profile is not whole")
+    messages = FIGURES.keys() - OF_ONE_CORE
     if table.keys() & messages and not table.keys() >= messages:
         fail(f"[figures] lacks {min(messages - table.keys())!r}, so the profile is not whole")
     found = {}

@@ -32,7 +32,19 @@ from simulator.columns import Flags, Ints, flags, ints
 from simulator.costs.formulas.contraction import contraction
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.formulas.shaped_op import ShapedOp
-from simulator.costs.kernels import Kernel, in_library, kernel_of, launched, over_batch, passes_of, seconds, speeds_of
+from simulator.costs.kernels import (
+    NO_SIDES,
+    Kernel,
+    Sides,
+    in_library,
+    kernel_of,
+    launched,
+    over_batch,
+    passes_of,
+    seconds,
+    sides_of,
+    speeds_of,
+)
 from simulator.costs.rules import CHECKPOINT, Rule
 from simulator.costs.table import MAX_OP_NS
 from simulator.costs.variants import variant
@@ -68,6 +80,7 @@ class OpWork(NamedTuple):
     streamed: int = 0  # bytes that these move, where it is more than `moved`
     rearranged: int = 0  # bytes that kernels read and write before and after a product
     made: int = 0  # bytes of outputs, which are among those moved
+    sides: Sides = NO_SIDES  # by which a CPU's time is likened to measured ones
 
 
 class Works(NamedTuple):
@@ -121,6 +134,7 @@ def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
         streamed,
         rearranged,
         min(moved, sum(instance.output_bytes)),
+        sides_of(instance, kernel),
     )
 
 

@@ -83,6 +83,7 @@ from simulator.costs.formulas.scalar import (
     partitioned,
     patched,
     pixels_out,
+    put_back,
     remainders,
     rows_before,
     rows_in,
@@ -797,7 +798,7 @@ HOST: tuple[CoreRow, ...] = (
      "ResourceScatterMul ResourceScatterDiv ResourceScatterMin ResourceScatterMax"),
     (of_core(500, (2_000, of_input(1)), (60, of_input(2))), alone, sized, "ScatterUpdate ResourceScatterUpdate"),
     (of_core(500, (2_500, of_input(2))), alone, sized, "InplaceAdd InplaceSub InplaceUpdate"),  # all as InplaceAdd
-    (of_core(500, (4_600, of_input(-1))), divided, sized,
+    (of_core(500, (100, put_back)), alone, sized,  # 2 to 5 dimensions, 2026-12-01
      "StridedSliceGrad StridedSliceAssign ResourceStridedSliceAssign TensorStridedSliceUpdate"),
     (of_core(0, (100, leapt)), divided, sized, "StridedSlice"),  # 1 to 5 dimensions, 2026-11-30
     (of_core(0, (3_800, taken_rows)), divided, sized, "Gather GatherV2"),  # rows of 1 to 16 numbers, 2026-11-30

@@ -60,11 +60,18 @@ def _layout(rule: Rule, instance: ShapedOp, einsum: Contraction | None) -> str:
         return _left_over(instance)
     if rule.category == ELEMENTWISE and instance.op not in _ROWS and instance.op not in _ON_LAST_AXIS:
         return _repeated(instance)
-    if instance.op.startswith("FusedBatchNorm") and not over_batch(instance):
-        return "in inference"
+    if instance.op.startswith("FusedBatchNorm"):
+        return " ".join(filter(None, ("" if over_batch(instance) else "in inference", _lanes(_channels(instance)))))
     flips = [any(flag(instance, name) for name in names) for _, names in _FLIPS] if einsum is None else einsum.flips
     flipped = [side for (side, _), flips_it in zip(_FLIPS, flips, strict=True) if flips_it]
     return f"transposed {' '.join(flipped)}" if flipped else ""
+
+
+def _lanes(channels: int) -> str:
+    """The numbers that a normalisation takes at once: sixteen, unless their number allows fewer."""
+    return next(
+        (name for lanes, name in ((16, ""), (8, "in eights"), (4, "in fours")) if channels % lanes == 0), "uneven"
+    )
 
 
 _FLIPS = (("a", ("transpose_a", "adj_x")), ("b", ("transpose_b", "adj_y")))
@@ -228,7 +235,7 @@ _ROWS: Mapping[str, Callable[[ShapedOp], int]] = {
     op: rows
     for rows, ops in (
         (_bias, "BiasAdd BiasAddGrad"),
-        (_channels, "MaxPool MaxPoolGrad AvgPool AvgPoolGrad ResizeBilinear ResizeNearestNeighbor"),
+        (_channels, "ResizeBilinear ResizeNearestNeighbor"),
         (_channels, "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3"),
         (_channels, "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3"),
         (_joined, "ConcatV2 Concat Pack"),

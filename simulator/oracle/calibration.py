@@ -17,8 +17,7 @@ from datetime import date
 from typing import TypeAlias
 
 from simulator.costs.estimate import works_of
-from simulator.costs.likeness import sides_of
-from simulator.costs.profile import FIGURES, Figure, KernelTime, Profile
+from simulator.costs.profile import FIGURES, OF_ONE_CORE, Figure, KernelTime, Profile
 from simulator.errors import OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.handing_on import handed_on
@@ -52,7 +51,7 @@ def calibrate(say: Say = silent) -> Profile:
     reply, _ = child.unpack(
         child.run("simulator.oracle.executor_times", child.pack({"cores": cores[:1]}), timeout_s=TIMEOUT_S)
     )
-    for name in ("dispatch", "step"):
+    for name in sorted(OF_ONE_CORE):
         figures[name] = _figure(name, reply[name])
     for used in dict.fromkeys((tuple(cores[:1]), tuple(cores))):
         what = "one core" if len(used) == 1 else f"{len(used)} cores"
@@ -154,8 +153,7 @@ def _counted(graph: Graph, count: int) -> Iterator[KernelTime]:
     for row in range(count):
         node = graph.index[graph.node(f"case{row}").inputs[0].lstrip("^")]
         work = works.of(node)
-        sides = sides_of(work.kernel)
-        yield KernelTime(graph.ops[node], 0, 0.0, 0.0, 0.0, work.flops, work.moved, *sides, work.variant)
+        yield KernelTime(graph.ops[node], 0, 0.0, 0.0, 0.0, work.flops, work.moved, *work.sides, work.variant)
 
 
 def _timed(like: KernelTime, cores: int, dispatch_ns: float, times: Sequence[float | None]) -> KernelTime:

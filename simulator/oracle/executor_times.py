@@ -3,6 +3,7 @@
 dispatch   of an op by the executor: rows of ops that hand a number on, one longer than the other
 step       of a session, without work
 streams    a byte that a kernel makes, in steps of several footprints
+read_byte  a byte of weights that no cache holds
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ LONG, SHORT = 1500, 500  # ops in a row, to time one of them
 STREAMS = tuple(2**power for power in range(22, 29))  # bytes: 4 to 256 MB, below and beyond what cores share
 _LEAST, _MOST, _ROWS_S = 5, 200, 2.0  # of the steps of ops in a row
 _TENSOR, _STREAM_S = 2**20, 0.25  # bytes of a tensor of a stream; of one such step, run again and again
+_SIDE, _MATRICES = 1024, 64  # of square weights: 256 MB
 
 
 def answer(question: bytes) -> bytes:
     """Take `cores`, and give TensorFlow's version, whether it uses oneDNN, and the times.
 
-    `dispatch` and `step` are (ns, spread), `streams` are pairs of a footprint in bytes and nanoseconds.
+    `dispatch`, `step` and `read_byte` are (ns, spread), `streams` are pairs of a footprint in bytes and nanoseconds.
     """
     facts, _ = child.unpack(question)
     os.sched_setaffinity(0, facts["cores"])
@@ -39,6 +41,7 @@ def answer(question: bytes) -> bytes:
             "onednn": bool(test_util.IsMklEnabled()) and os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0",
             **_rows(tf),
             "streams": _streams(tf),
+            "read_byte": _read_byte(tf),
         }
     )
 
@@ -83,6 +86,22 @@ def _stream_ns(tf: Any, tensors: int) -> float:
     with tf.compat.v1.Session(graph=graph, config=one_op_at_a_time(1)) as session:
         (took,) = _in_turn([session.make_callable(end)], _STREAM_S)
     return _quartile(took)[0] / (_TENSOR * tensors)
+
+
+def _read_byte(tf: Any) -> tuple[float, float]:
+    """The nanoseconds of a byte in a step of products with one row, whose weights are more than caches hold."""
+    with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
+        row = tf.fill([1, _SIDE], tf.random.uniform([], 0.1, 2.0))
+        held = [tf.raw_ops.VarHandleOp(dtype="float32", shape=[_SIDE] * 2, shared_name=f"weights{number}")
+                for number in range(_MATRICES)]  # fmt: skip
+        first = [tf.raw_ops.AssignVariableOp(resource=one, value=tf.fill([_SIDE] * 2, 0.5)) for one in held]
+        weights = [tf.raw_ops.ReadVariableOp(resource=one, dtype="float32") for one in held]
+        end = tf.group(*(tf.raw_ops.MatMul(a=row, b=one) for one in weights))
+    with tf.compat.v1.Session(graph=graph, config=one_op_at_a_time(1)) as session:
+        session.run(first)
+        (took,) = _in_turn([session.make_callable(end)], _STREAM_S)
+    ns, spread = _quartile(took)
+    return ns / (4 * _SIDE**2 * _MATRICES), spread
 
 
 def _in_turn(steps: Sequence[Callable[[], Any]], most_s: float = _ROWS_S) -> list[list[int]]:

@@ -1,7 +1,8 @@
 """The kernels that a calibration times: an op, the tensors that it takes, and how to make it, by family.
 
     products        MatMul, BatchMatMulV2, Einsum: plain, and transposed as in their gradients
-    convolutions    Conv2D, its two gradients, depthwise convolutions
+    convolutions    Conv2D and its two gradients
+    windows         depthwise convolutions, pooling, and their gradients
     memory          what mainly moves bytes, each at five sizes: from the nearest cache to beyond most
     narrow          some of these in rows of four numbers, which take several times as long, at two sizes
     numbers         the same on a few numbers, as where a graph computes its shapes
@@ -42,6 +43,7 @@ def cases() -> Mapping[str, Sequence[KernelCase]]:
     return {
         "products": (*_products(), *_contractions()),
         "convolutions": tuple(_convolutions()),
+        "windows": (*_depthwise(), *_pooling()),
         "memory": tuple(one for size in SIZES for one in _memory(size)),
         "narrow": tuple(one for size in SIZES[1::2] for one in _narrow(size)),
         "numbers": tuple(_numbers()),
@@ -156,6 +158,11 @@ _CONVOLUTIONS = (
     (1, 16, 16, 16, 3, 1),
     (8, 56, 64, 64, 3, 1),
     (16, 28, 128, 128, 3, 1),
+    (4, 112, 16, 96, 1, 1),
+    (4, 56, 144, 24, 1, 1),
+    (8, 28, 40, 240, 1, 1),
+    (8, 14, 480, 80, 1, 1),
+    (4, 112, 3, 32, 3, 2),
 )
 
 
@@ -169,10 +176,52 @@ def _convolutions() -> Iterator[KernelCase]:
         weights = (taps, taps, channels, filters)
         how = {"strides": [1, stride, stride, 1], "padding": "SAME"}
         yield from _convolution("Conv2D", image, weights, pixels, how)
-    for images, side, channels in ((8, 32, 16), (2, 56, 64), (8, 14, 128), (1, 8, 16)):
-        image, weights = (images, side, side, channels), (3, 3, channels, 1)
-        how = {"strides": [1, 1, 1, 1], "padding": "SAME"}
-        yield from _convolution("DepthwiseConv2dNative", image, weights, image, how)
+
+
+def _depthwise() -> Iterator[KernelCase]:
+    for images, side, channels, taps, stride in _windows():
+        image, pixels = (images, side, side, channels), (images, -(-side // stride), -(-side // stride), channels)
+        how = {"strides": [1, stride, stride, 1], "padding": "SAME"}
+        yield from _convolution("DepthwiseConv2dNative", image, (taps, taps, channels, 1), pixels, how)
+
+
+_SLID = (
+    *((8, 32, 16, 3, 1), (2, 56, 64, 3, 1), (8, 14, 128, 3, 1), (1, 8, 16, 3, 1), (8, 14, 240, 5, 1)),
+    *((4, 112, 96, 3, 2), (8, 56, 144, 5, 2), (4, 112, 32, 7, 2), (1, 14, 480, 5, 1)),
+)
+_MOST_NUMBERS = 2**22  # of images over which a window slides
+
+
+def _windows() -> Iterator[tuple[int, int, int, int, int]]:
+    """Images, side, channels, taps on a side and stride of windows that slide over each channel by itself."""
+    yield from _SLID
+    for row in range(20):
+        images, side, channels = _in_sixteens(row, 2, _drawn(row, (1, 32), (4, 112), (8, 1024)))
+        taps, stride = (3, 5, 3, 7)[row % 4], (1, 1, 2)[row % 3]
+        if images * side**2 * channels <= _MOST_NUMBERS and images * side**2 * channels * taps**2 <= MOST_PRODUCTS // 4:
+            yield images, side, channels, taps, stride
+
+
+def _pooling() -> Iterator[KernelCase]:
+    """Pooling and its gradients, by the same windows and by small ones."""
+    small = [(images, side, channels, 2, 2) for images, side, channels, *_ in _windows()]
+    for images, side, channels, taps, stride in [*_windows(), *small[::2]]:
+        out = -(-side // stride)
+        image, pixels = (images, side, side, channels), (images, out, out, channels)
+        how = {"ksize": [1, taps, taps, 1], "strides": [1, stride, stride, 1], "padding": "SAME"}
+        yield KernelCase("MaxPool", lambda raw, x, how=how: raw.MaxPool(input=x, **how), (image,))
+        yield KernelCase(
+            "MaxPoolGrad",
+            lambda raw, x, g, y, how=how: raw.MaxPoolGrad(orig_input=x, orig_output=y, grad=g, **how),
+            (image, pixels),
+            before=lambda raw, x, g, how=how: raw.MaxPool(input=x, **how),  # oneDNN takes over where it did the pooling
+        )
+        yield KernelCase("AvgPool", lambda raw, x, how=how: raw.AvgPool(value=x, **how), (image,))
+        yield KernelCase(
+            "AvgPoolGrad",
+            lambda raw, g, how=how, shape=list(image): raw.AvgPoolGrad(orig_input_shape=shape, grad=g, **how),
+            (pixels,),
+        )
 
 
 def _convolution(
@@ -199,6 +248,8 @@ _BINARY = "AddV2 Sub Mul RealDiv Maximum SquaredDifference GreaterEqual"
 _WIDTH = 64  # numbers in a row
 _ROWS = (8, 64, 512)  # the same of kernels that work row by row
 _CHANNELS = 16
+_CHANNELS_OF = (_CHANNELS, 128, 512)  # of a normalisation, which takes sixteen at once
+_IN_FEW_LANES = (4, 8, 10, 40, 44)  # and of one that takes eight, four or one
 
 
 def _memory(size: int) -> Iterator[KernelCase]:
@@ -212,6 +263,8 @@ def _memory(size: int) -> Iterator[KernelCase]:
     yield from _arrays(size, rows)
     yield from _updates(size)
     yield from _images(size, _CHANNELS)
+    for channels in _CHANNELS_OF if size in SIZES[2:] else _CHANNELS_OF[:1]:
+        yield from _normalising(size, channels)
 
 
 def _elementwise(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
@@ -324,6 +377,8 @@ def _narrow(size: int) -> Iterator[KernelCase]:
     yield from _in_rows(rows)
     yield from _sorting(rows)
     yield from _images(size, _NARROW)
+    for channels in _IN_FEW_LANES:
+        yield from _normalising(size, channels)
     yield KernelCase("Transpose", lambda raw, x: raw.Transpose(x=x, perm=[1, 0]), (rows,))
 
 
@@ -445,26 +500,16 @@ def _updates(size: int) -> Iterator[KernelCase]:
 
 def _images(size: int, channels: int) -> Iterator[KernelCase]:
     wide = size // (16 * channels)
-    image, half = (2, 8, wide, channels), (2, 4, wide // 2, channels)
-    pool = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
-    yield KernelCase("MaxPool", lambda raw, x: raw.MaxPool(input=x, **pool), (image,))
-    yield KernelCase(
-        "MaxPoolGrad",
-        lambda raw, x, g, y: raw.MaxPoolGrad(orig_input=x, orig_output=y, grad=g, **pool),
-        (image, half),
-        before=lambda raw, x, g: raw.MaxPool(input=x, **pool),  # oneDNN takes over where it did the pooling, too
-    )
-    yield KernelCase("AvgPool", lambda raw, x: raw.AvgPool(value=x, **pool), (image,))
-    yield KernelCase(
-        "AvgPoolGrad",
-        lambda raw, g, shape=list(image): raw.AvgPoolGrad(orig_input_shape=shape, grad=g, **pool),
-        (half,),
-    )
+    half = (2, 4, wide // 2, channels)
     yield KernelCase("ResizeBilinear", lambda raw, x: raw.ResizeBilinear(images=x, size=[8, wide]), (half,))
     yield KernelCase(
         "ResizeNearestNeighbor", lambda raw, x: raw.ResizeNearestNeighbor(images=x, size=[8, wide]), (half,)
     )
-    one = (channels,)
+
+
+def _normalising(size: int, channels: int) -> Iterator[KernelCase]:
+    """Normalisation over the pixels of images, with statistics of the batch and with given ones."""
+    image, one = (2, 8, size // (16 * channels), channels), (channels,)
     yield KernelCase(
         "FusedBatchNormV3",
         lambda raw, x, s, o: raw.FusedBatchNormV3(x=x, scale=s, offset=o, mean=[], variance=[], is_training=True),

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -86,6 +87,38 @@ def _bytes_of(dtype: int, shape: Proto) -> int:
     return -1 if len(shape.dim) > MAX_RANK else size_of(dtype, shape_of(shape))
 
 
+class _Use(NamedTuple):
+    """A kernel's use of memory. A tensor that an op hands on lies in the buffer of the tensor that was made."""
+
+    turn: int
+    node: int
+    taken: list[int]  # buffers, one for each input
+    made: range  # tensors, each in a buffer of its own
+
+
+def _uses(graph: Graph, runs: Flags, moved: Ints, handing: Ids) -> Iterator[_Use]:
+    """The kernels of the nodes that run, one by one in the order of the file.
+
+    `moved` [N] are the bytes that a node's kernel moves, or `NO_KERNEL`. Such nodes hand an input on, by `handing` [N]
+    or the first.
+    """
+    inputs, outputs, slots = data_inputs(graph), graph.tensor_ptr.tolist(), np.maximum(handing, 0).tolist()
+    buffer = list(range(len(graph.tensor_node)))  # of each tensor: the tensor that was made there
+    bytes_of = moved.tolist()
+    for turn, node in enumerate(_order(graph, runs)):
+        taken, given = [buffer[tensor] for tensor in inputs[node]], range(outputs[node], outputs[node + 1])
+        if bytes_of[node] != NO_KERNEL:
+            yield _Use(turn, node, taken, given)
+        elif taken:
+            for port, tensor in enumerate(given):
+                buffer[tensor] = _handed(taken, port, len(given), slots[node])
+            yield _Use(turn, node, taken, range(0))
+
+
+def _order(graph: Graph, runs: Flags) -> list[int]:
+    return [node for node in graph.topological.tolist() if runs[node]]
+
+
 def footprint_bytes(graph: Graph, runs: Flags, moved: Ints, handing: Ids, inside: Flags) -> Bytes | None:
     """The footprint of the nodes that run; None where loops keep values, as trips decide how many.
 
@@ -93,27 +126,20 @@ def footprint_bytes(graph: Graph, runs: Flags, moved: Ints, handing: Ids, inside
     or the first. `inside` [N] are the nodes in loops. Tensors of unknown size count no bytes. A kernel touches half of
     what it moves of a variable that it takes by rows: an update reads and writes them.
     """
-    order = [node for node in graph.topological.tolist() if runs[node]]
+    order = _order(graph, runs)
     if any(inside[node] and graph.ops[node] in _KEEPING for node in order):
         return None
-    inputs, outputs, slots = data_inputs(graph), graph.tensor_ptr.tolist(), np.maximum(handing, 0).tolist()
-    sizes, bytes_of = np.maximum(graph.tensor_bytes, 0).tolist(), moved.tolist()
-    buffer = list(range(len(sizes)))  # of each tensor: the tensor that was made there
-    last: dict[int, int] = {}  # buffer -> the last turn in which a kernel reads it
+    outputs, sizes = graph.tensor_ptr.tolist(), np.maximum(graph.tensor_bytes, 0).tolist()
+    last: dict[int, int] = {}  # buffer -> the last turn in which an op reads it
     touched: dict[int, Bytes] = {}  # buffer -> the most that a kernel touches of it
     made: list[tuple[int, int]] = []  # turns and tensors
-    for turn, node in enumerate(order):
-        taken, given = [buffer[tensor] for tensor in inputs[node]], range(outputs[node], outputs[node + 1])
-        for one in taken:
-            last[one] = turn
-        if bytes_of[node] != NO_KERNEL:
-            made += [(turn, tensor) for tensor in given]
-            most = bytes_of[node] // 2 if _BY_ROWS.fullmatch(graph.ops[node]) else _ALL
-            for one in taken:
+    for use in _uses(graph, runs, moved, handing):
+        last.update(dict.fromkeys(use.taken, use.turn))
+        if moved[use.node] != NO_KERNEL:
+            made += [(use.turn, tensor) for tensor in use.made]
+            most = int(moved[use.node]) // 2 if _BY_ROWS.fullmatch(graph.ops[use.node]) else _ALL
+            for one in use.taken:
                 touched[one] = max(most, touched.get(one, 0))
-        elif taken:
-            for port, tensor in enumerate(given):
-                buffer[tensor] = _handed(taken, port, len(given), slots[node])
     change: list[Bytes] = [0] * (len(order) + 1)  # of what outputs hold, by turn
     for turn, tensor in made:
         change[turn] += sizes[tensor]
@@ -125,6 +151,32 @@ def footprint_bytes(graph: Graph, runs: Flags, moved: Ints, handing: Ids, inside
 
 
 _ALL = 2**62
+
+
+def far_weights(graph: Graph, runs: Flags, moved: Ints, handing: Ids, inside: Flags) -> Ints:
+    """[N] bytes of variables and constants that a kernel reads, and that nothing touched since the step before.
+
+    A step takes weights from afar twice, on the way forward and for gradients. Of more readers each counts its part.
+    Updates, which take a variable itself, lookups, and kernels in loops, which find it near, count none. Arguments are
+    those of `footprint_bytes`.
+    """
+    resident, outputs = resident_bytes(graph)[0].tolist(), graph.tensor_ptr.tolist()
+    weights = {outputs[node]: size for node, size in enumerate(resident) if size and outputs[node] < outputs[node + 1]}
+    inputs = data_inputs(graph)
+    read: list[tuple[int, int]] = []  # nodes and buffers
+    for use in _uses(graph, runs, moved, handing):
+        op = graph.ops[use.node]
+        if moved[use.node] != NO_KERNEL and not inside[use.node] and not _BY_ROWS.fullmatch(op):
+            itself = {one for one in inputs[use.node] if graph.ops[graph.tensor_node[one]] in VARIABLES}
+            read += [(use.node, one) for one in dict.fromkeys(use.taken) if one in weights and one not in itself]
+    readers = Counter(one for _, one in read)
+    far = [0] * len(graph)
+    for node, one in read:
+        far[node] += min(int(moved[node]), weights[one] * min(_FROM_AFAR, readers[one]) // readers[one])
+    return ints(far)
+
+
+_FROM_AFAR = 2  # times that a step takes weights
 
 
 def _stays(graph: Graph, node: int, resident: Sequence[int]) -> bool:

@@ -1,24 +1,27 @@
 """Price the ops of a graph by a profile: a kernel takes what those like it took that were measured (`likeness`).
 
-Small kernels were timed cold and warm. One takes the cold time as far as others before it push what all kernels share
-out of the cache of its core: see `cold_parts`. Large ones take longer in a step that is larger than the cache that
-cores share, and less in a smaller one: see `farther_ns`. On more cores than one a kernel takes what lies between the
-two numbers of cores that were measured.
+Small kernels were timed cold and warm. The cold time counts as far as what kernels ran in between pushes their code
+and their data out of the caches: see `Coldness`. Large ones take longer in a step that is larger than the cache that
+cores share, and less in a smaller one: see `farther_ns`. Weights come from memory, then: see `read_byte_ns`. On more
+cores than one a kernel takes what lies between the two numbers of cores that were measured.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil, log
+from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
 from simulator.cluster.cluster import Device
-from simulator.columns import Flags, Ids, Ints, flags, ids
-from simulator.costs.estimates.memory import NO_KERNEL, footprint_bytes
-from simulator.costs.likeness import GUESS, Times
+from simulator.columns import Flags, Floats, Ids, Ints, flags, ids
+from simulator.costs.estimates.memory import NO_KERNEL, far_weights, footprint_bytes
+from simulator.costs.likeness import GUESS, Times, measured_name
 from simulator.costs.profile import KernelTime, Profile
 from simulator.costs.roofline import OpWork, Works
 from simulator.costs.rules import CHECKPOINT
@@ -29,6 +32,16 @@ from simulator.graph.op_classes import CONTROL_FLOW
 from simulator.graph.step import Step, choose_step
 from simulator.graph.traversal import loop_depths
 from simulator.units import Bytes
+
+
+class Coldness(NamedTuple):
+    """How much of what a kernel needs has left the caches since it was used, from 0 to 1."""
+
+    code: float
+    data: float
+
+
+COLD = Coldness(1.0, 1.0)
 
 
 class Pricing:
@@ -50,17 +63,21 @@ class Pricing:
         """Whether the op was measured on one core."""
         return self._on[0].knows(op)
 
-    def price(self, op: str, work: OpWork, cold: float = 1.0, farther: float = 0.0) -> tuple[float, float, str]:
+    def price(
+        self, op: str, work: OpWork, cold: Coldness = COLD, farther: float = 0.0, least_ns: float = 0.0
+    ) -> tuple[float, float, str]:
         """Nanoseconds, the relative error that nine of ten prices keep, and the family whose error it is.
 
-        `cold` is the part of the way from the warm time to the cold one. A cold kernel takes `farther` nanoseconds
-        more for each byte of its outputs.
+        A kernel whose data are cold takes `farther` nanoseconds more for each byte of its outputs. On one core it takes
+        `least_ns` at least.
         """
         ns, error, family = self._on[0].price(op, work, self.dispatch_ns, cold, farther)
+        gained = 1.0
         if self._weight:
             all_ns, all_error, _ = self._on[-1].price(op, work, self.dispatch_ns, cold, farther)
-            ns *= min(1.0, all_ns / ns) ** self._weight
+            gained = min(1.0, all_ns / ns) ** self._weight
             error = max(error, all_error)
+        ns = gained * max(ns, least_ns)
         return max(self.dispatch_ns, ns), error * (2 if self._beyond else 1), family
 
 
@@ -76,35 +93,70 @@ class _OnCores:
     def __init__(self, kernels: Sequence[KernelTime]) -> None:
         self._cold = Times(kernels)
         self._warm = Times([replace(one, ns=one.warm_ns) for one in kernels])
+        later: dict[str, list[float]] = {}
+        for one in kernels:
+            if one.ns > one.warm_ns:
+                later.setdefault(measured_name(one), []).append(one.ns - one.warm_ns)
+        self._code_ns = {name: median(more) for name, more in later.items()}
 
     def knows(self, op: str) -> bool:
         """Whether the op was measured."""
         return self._cold.knows(op)
 
-    def price(self, op: str, work: OpWork, dispatch_ns: float, cold: float, farther: float) -> tuple[float, float, str]:
-        """Nanoseconds, error and family."""
-        ns, error, family = self._cold.price(op, work, dispatch_ns)
-        ns = max(_NEAREST * ns, ns + farther * work.made)
-        if cold == 1:
-            return ns, error, family
+    def price(
+        self, op: str, work: OpWork, dispatch_ns: float, cold: Coldness, farther: float
+    ) -> tuple[float, float, str]:
+        """Nanoseconds, error and family.
+
+        A small kernel is later by as much as a large one of its op, where both are cold: that is its code.
+        """
+        cold_ns, error, family = self._cold.price(op, work, dispatch_ns)
         warm_ns, warm_error, _ = self._warm.price(op, work, dispatch_ns)
-        return cold * ns + (1 - cold) * min(ns, warm_ns), max(error, warm_error), family
+        later = max(0.0, cold_ns - warm_ns)
+        code = min(later, self._code_ns.get(family, later))
+        ns = cold_ns - (1 - cold.code) * code - (1 - cold.data) * (later - code) + cold.data * farther * work.made
+        return max(_NEAREST * warm_ns, ns), max(error, warm_error), family
 
 
-def cold_parts(works: Works, runs: Flags, inside: Flags, profile: Profile) -> tuple[float, float]:
-    """How cold kernels run, from 0 to 1, outside and inside loops: by their bytes in the mean beside a core's cache.
+def data_parts(works: Works, runs: Flags, inside: Flags, profile: Profile) -> tuple[float, float]:
+    """How cold data are, outside and inside loops: by the bytes of kernels in the mean beside a core's cache.
 
-    A kernel behind others that moved few bytes finds the code that all share, and what it reads, in the cache. Behind
-    streams it does not (docs/decisions, 0108). `runs` [N] are the nodes of the step, `inside` [N] those in loops.
+    A kernel behind others that moved few bytes finds what it reads in the cache. Behind streams it does not
+    (docs/decisions, 0108). `runs` [N] are the nodes of the step, `inside` [N] those in loops.
     """
-    moved = works.ints(lambda work: work.moved).astype(float)
-    launched = works.flags(lambda work: work.rule.launches) & runs
+    moved, launched = _moved(works, runs)
 
     def part(of: Flags) -> float:
         mean = float(moved[of].sum()) / max(1, int(of.sum()))
         return mean**2 / (mean**2 + (_SHARE * profile.cache_bytes) ** 2)
 
     return part(launched & ~inside), part(launched & inside)
+
+
+def code_parts(graph: Graph, works: Works, runs: Flags, inside: Flags, profile: Profile) -> Floats:
+    """[N] how cold the code of each node's op is: by the bytes that all kernels move from one of that op to the next.
+
+    Few push it out of a core's own cache, many out of the one that cores share (docs/decisions, 0122). A loop counts
+    by itself.
+    """
+    moved, launched = _moved(works, runs)
+    cold = np.ones(len(graph))
+    for looped in (False, True):
+        nodes = np.flatnonzero(launched & (inside == looped)).tolist()
+        count = Counter(graph.ops[node] for node in nodes)
+        between = float(moved[nodes].sum())
+        part = {}
+        for op, times in count.items():
+            more, most = _in_stream(profile, between / times)
+            own = between / (between + profile.cache_bytes * times)
+            part[op] = _OF_OWN * own + (1 - _OF_OWN) * (more / most if most else 0.0)
+        cold[nodes] = [part[graph.ops[node]] for node in nodes]
+    return cold
+
+
+def _moved(works: Works, runs: Flags) -> tuple[Floats, Flags]:
+    """[N] the bytes that kernels move, and the nodes of the step that have one."""
+    return works.ints(lambda work: work.moved).astype(float), works.flags(lambda work: work.rule.launches) & runs
 
 
 def farther_ns(profile: Profile, footprint: Bytes | None) -> float:
@@ -115,13 +167,28 @@ def farther_ns(profile: Profile, footprint: Bytes | None) -> float:
     """
     if footprint is None:
         return 0.0
+    more, most = _in_stream(profile, _TOUCHED * footprint)
+    return _FAR * more - _CALIBRATED * most
+
+
+def read_byte_ns(profile: Profile, footprint: Bytes | None) -> float:
+    """Nanoseconds of a byte of weights that a kernel reads, in a step of that footprint; 0 where caches keep them."""
+    if footprint is None:
+        return 0.0
+    more, most = _in_stream(profile, _TOUCHED * footprint)
+    return profile.figures["read_byte"].ns * more / most if most else 0.0
+
+
+def _in_stream(profile: Profile, footprint: float) -> tuple[float, float]:
+    """Nanoseconds by which a byte of a stream takes longer than one of the quickest: at that footprint, and at most."""
     sizes, took = np.array(profile.streams).T
     took = np.maximum.accumulate(took)  # a larger one takes no less, but for noise
-    more = np.interp(log(max(1, _TOUCHED * footprint)), np.log(sizes), took - took[0])
-    return float(_FAR * more - _CALIBRATED * (took[-1] - took[0]))
+    more = np.interp(log(max(1.0, footprint)), np.log(sizes), took - took[0])
+    return float(more), float(took[-1] - took[0])
 
 
-_SHARE = 0.1  # of the cache: kernels of so many bytes in the mean run half cold
+_SHARE = 0.1  # of the cache: kernels of so many bytes in the mean find their data half cold
+_OF_OWN = 0.15  # of the time that code takes from memory, what it takes from the cache that cores share
 _TOUCHED = 1.5  # of a footprint: freed memory is not all used again at once
 _FAR = 0.8  # of what a step makes lies where it touched memory a footprint ago, the rest over inputs or what was freed
 _CALIBRATED = 0.3  # the same of a calibration's steps, whose kernels write over inputs more often
@@ -176,30 +243,33 @@ def profiled_prices(
     """
     inside = np.array(loop_depths(graph)) > 0
     runs = _running(graph) if step is None else step.runs
-    cold = cold_parts(works, runs, inside, profile)
+    data, code = data_parts(works, runs, inside, profile), code_parts(graph, works, runs, inside, profile)
     moved = works.ints(lambda work: work.moved if work.rule.launches else NO_KERNEL)
-    farther = farther_ns(profile, footprint_bytes(graph, runs, moved, handing, flags(inside)))
+    footprint = footprint_bytes(graph, runs, moved, handing, flags(inside))
+    farther, read_ns = farther_ns(profile, footprint), read_byte_ns(profile, footprint)
+    weights = far_weights(graph, runs, moved, handing, flags(inside)) if read_ns else np.zeros(len(graph), np.int64)
     keeps_frames = any(graph.ops[node] in CONTROL_FLOW for node in np.flatnonzero(runs).tolist())
     framed = _FRAMED if keeps_frames else (0.0, 0.0)
-    different, first, row_of = np.unique(2 * works.which + inside, return_index=True, return_inverse=True)
-    run_ns = np.full((len(different), len(models)), -1, np.int64)
-    relative = np.full((len(different), len(models)), GUESS - 1)
+    keys = np.stack([works.which, inside, weights])
+    different, first, row_of = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    run_ns = np.full((len(first), len(models)), -1, np.int64)
+    relative = np.full((len(first), len(models)), GUESS - 1)
     families: dict[str, int] = {"not by the profile": 0}
-    family = np.zeros(len(different), np.int32)
+    family = np.zeros(len(first), np.int32)
     for column, model in enumerate(models):
         if model.type != "CPU":
             continue
         pricing = pricing_of(profile, model.cores)
-        for row, (key, node) in enumerate(zip(different.tolist(), first.tolist(), strict=True)):
-            work, op = works.different[key // 2], graph.ops[node]
+        for row, (node, (which, looped, far)) in enumerate(zip(first.tolist(), different.T.tolist(), strict=True)):
+            work, op = works.different[which], graph.ops[node]
             if not work.rule.launches:
-                run_ns[row, column] = ceil(pricing.dispatch_ns * (_DISPATCHES.get(op, 1.0) + framed[key % 2]))
+                run_ns[row, column] = ceil(pricing.dispatch_ns * (_DISPATCHES.get(op, 1.0) + framed[looped]))
                 relative[row, column] = 0.0
             elif pricing.knows(op) or not (work.core_ps or work.rule.opaque or work.rule.category == CHECKPOINT):
-                ns, error, name = pricing.price(op, work, cold[key % 2], farther)
+                ns, error, name = pricing.price(op, work, Coldness(code[node], data[looped]), farther, far * read_ns)
                 if op in _OF_ROWS:
                     ns = max(ns, work.core_ps / (1000 * min(model.cores, work.parts)))
-                ns += pricing.dispatch_ns * framed[key % 2]
+                ns += pricing.dispatch_ns * framed[looped]
                 run_ns[row, column], relative[row, column] = min(MAX_OP_NS, ceil(ns)), error
                 family[row] = families.setdefault(name, len(families))
     errors = PriceErrors(tuple(families), ids(family[row_of]), relative[row_of])

@@ -140,6 +140,36 @@ def convolved(instance: ShapedOp) -> Convolution | None:
     )
 
 
+class ByChannel(NamedTuple):
+    """A window that slides over each channel of images by itself."""
+
+    pixels: int  # of all images; of the pooled or convolved ones
+    channels: int  # of these
+    spread: int  # pixels of an image for each of them
+    taps: int
+
+
+_POOLS = frozenset(("MaxPool", "MaxPoolGrad", "AvgPool", "AvgPoolGrad"))
+_DEPTHWISE = ("DepthwiseConv2dNative", "_FusedDepthwiseConv2dNative")
+
+
+def by_channel(instance: ShapedOp) -> ByChannel | None:
+    """The window of a depthwise convolution, of pooling, or of a gradient; None for others and for unknown shapes."""
+    if instance.op.startswith(_DEPTHWISE):
+        found = convolved(instance)
+        if found is None:
+            return None
+        made, taken = found.height * found.width, found.input_height * found.input_width
+        return ByChannel(found.images * made, found.filters, max(1, taken // made), prod(found.taps))
+    images = [shape for shape in (*instance.inputs, *instance.outputs) if shape and len(shape) == 4 and min(shape) > 0]
+    if instance.op not in _POOLS or len(images) < 2:
+        return None
+    layout = instance.attrs.get("data_format")
+    channels = min(images, key=prod)[1 if layout is not None and layout.s == b"NCHW" else 3]
+    made, taken = min(map(prod, images)), max(map(prod, images))
+    return ByChannel(made // channels, channels, max(1, taken // made), _window(instance))
+
+
 def unrolled(instance: ShapedOp) -> int:
     """A guess of the workspace: one image's patches as a matrix, for a convolution by one product.
 
