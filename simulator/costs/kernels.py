@@ -29,7 +29,7 @@ constants that all GPUs share.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import ceil, inf, prod
+from math import ceil, inf
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -38,7 +38,7 @@ from simulator.cluster.cluster import Device
 from simulator.cluster.peaks import peak
 from simulator.costs.formulas.contraction import contracted_product
 from simulator.costs.formulas.matrix import Product, many_products, one_product
-from simulator.costs.formulas.neural import Convolution, by_channel, convolved
+from simulator.costs.formulas.neural import Convolution, convolved
 from simulator.costs.formulas.shaped_op import ShapedOp, flag, radix_sort
 
 TILES = ((128, 128), (128, 64), (64, 64), (64, 32), (32, 32))  # rows and columns, of products
@@ -298,32 +298,3 @@ def kernel_of(instance: ShapedOp) -> Kernel | None:
     """The product or convolution that an op is; None for other ops and for unknown shapes."""
     found = _KERNELS.get(instance.op)
     return found(instance) if found else None
-
-
-# --- what a CPU's time hangs on --------------------------------------------------------------------------------------
-
-
-class Sides(NamedTuple):
-    """The sides of a product, of a convolution, or of a window that slides over each channel by itself."""
-
-    m: int
-    n: int
-    k: int
-    times: int
-    taps: int  # 0 of a product
-
-
-NO_SIDES = Sides(0, 0, 0, 0, 0)
-
-
-def sides_of(instance: ShapedOp, kernel: Kernel | None) -> Sides:
-    """The sides of an op; zeros where it has none, or a shape is unknown.
-
-    Of a depthwise convolution and of pooling, m are the pixels, n their channels, and k the image's pixels for each.
-    """
-    if isinstance(kernel, Product):
-        return Sides(*kernel, 0)
-    if kernel is not None:
-        return Sides(*kernel.product, prod(kernel.taps))
-    found = by_channel(instance)
-    return NO_SIDES if found is None else Sides(found.pixels, found.channels, found.spread, 1, found.taps)

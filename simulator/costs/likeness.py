@@ -78,6 +78,20 @@ def measured_name(kernel: KernelTime) -> str:
     return f"{_SAME.get(kernel.op, kernel.op)} {parted(kernel.variant)[0]}".strip()
 
 
+def sides_of(work: OpWork) -> tuple[int, int, int, int, int]:
+    """m, n, k, the number of products, and the taps of a convolution; zeros for what has no sides.
+
+    Of a window over each channel, m are the pixels, n their channels, and k the pixels of the image for each of them.
+    """
+    if work.window is not None:
+        return work.window.pixels, work.window.channels, work.window.spread, 1, work.window.taps
+    if work.kernel is None:
+        return 0, 0, 0, 0, 0
+    if isinstance(work.kernel, Product):
+        return work.kernel.m, work.kernel.n, work.kernel.k, work.kernel.times, 0
+    return (*work.kernel.product, work.kernel.taps[0] * work.kernel.taps[1])
+
+
 class Times:
     """Measured times of kernels, and what they say of others."""
 
@@ -102,7 +116,7 @@ class Times:
 
     def price(self, op: str, work: OpWork, dispatch_ns: float) -> tuple[float, float, str]:
         """Nanoseconds, error and family."""
-        sides, like = work.sides, _measured(op, work.kernel)
+        sides, like = sides_of(work), _measured(op, work.kernel)
         plain, length = parted(work.variant)
         if min(sides[:4]) > 0:
             found = next((name for one in like for name in names(one, plain) if name in self._products), None)

@@ -33,21 +33,18 @@ from simulator.costs.formulas.contraction import contraction
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.formulas.shaped_op import ShapedOp
 from simulator.costs.kernels import (
-    NO_SIDES,
     Kernel,
-    Sides,
     in_library,
     kernel_of,
     launched,
     over_batch,
     passes_of,
     seconds,
-    sides_of,
     speeds_of,
 )
 from simulator.costs.rules import CHECKPOINT, Rule
 from simulator.costs.table import MAX_OP_NS
-from simulator.costs.variants import variant
+from simulator.costs.variants import Window, variant, window_of
 from simulator.graph.dtypes import base, number_of
 from simulator.units import Nanos
 
@@ -80,7 +77,7 @@ class OpWork(NamedTuple):
     streamed: int = 0  # bytes that these move, where it is more than `moved`
     rearranged: int = 0  # bytes that kernels read and write before and after a product
     made: int = 0  # bytes of outputs, which are among those moved
-    sides: Sides = NO_SIDES  # by which a CPU's time is likened to measured ones
+    window: Window | None = None  # that slides over each channel by itself
 
 
 class Works(NamedTuple):
@@ -134,7 +131,7 @@ def work_of(rule: Rule, instance: ShapedOp) -> OpWork:
         streamed,
         rearranged,
         min(moved, sum(instance.output_bytes)),
-        sides_of(instance, kernel),
+        window_of(instance),
     )
 
 

@@ -4,16 +4,18 @@
     format   layout       numbers that lie in a row, and are computed or copied at once
 
 A kernel does something for each row, too. A million numbers in rows of four take up to twelve times as long as in rows
-of 64. Vector units do not help with so few. Rows are told by shapes alone.
+of 64. Vector units do not help with so few. Rows are told by shapes alone. So are windows, of which the size counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
+from typing import NamedTuple
 
 from simulator.costs.formulas.contraction import Contraction
-from simulator.costs.formulas.shaped_op import ShapedOp, at, flag
+from simulator.costs.formulas.neural import convolved, window_taps
+from simulator.costs.formulas.shaped_op import ShapedOp, at, elements, flag
 from simulator.costs.kernels import over_batch
 from simulator.costs.rules import ELEMENTWISE, Rule
 from simulator.graph.graph import Shape
@@ -249,3 +251,37 @@ _ROWS: Mapping[str, Callable[[ShapedOp], int]] = {
     )
     for op in ops.split()
 }
+
+
+# --- windows ---------------------------------------------------------------------------------------------------------
+
+
+class Window(NamedTuple):
+    """A window that slides over each channel of images by itself."""
+
+    pixels: int  # of all images, pooled or convolved
+    channels: int  # of these
+    spread: int  # pixels of an image for each of them
+    taps: int
+
+
+_POOLS = frozenset(("MaxPool", "MaxPoolGrad", "AvgPool", "AvgPoolGrad"))
+_DEPTHWISE = ("DepthwiseConv2dNative", "_FusedDepthwiseConv2dNative")
+
+
+def window_of(instance: ShapedOp) -> Window | None:
+    """The window of a depthwise convolution, of pooling, or of a gradient; None for others and for unknown shapes."""
+    if instance.op.startswith(_DEPTHWISE):
+        found = convolved(instance)
+        if found is None:
+            return None
+        made, taken = found.height * found.width, found.input_height * found.input_width
+        return Window(found.images * made, found.filters, max(1, taken // made), prod(found.taps))
+    images = [shape for shape in (*instance.inputs, *instance.outputs) if shape and len(shape) == 4 and min(shape) > 0]
+    if instance.op not in _POOLS or len(images) < 2:
+        return None
+    layout = instance.attrs.get("data_format")
+    sizes = [elements(shape) for shape in images]
+    least = images[sizes.index(min(sizes))]
+    channels = least[1 if layout is not None and layout.s == b"NCHW" else 3]
+    return Window(min(sizes) // channels, channels, max(1, max(sizes) // min(sizes)), window_taps(instance))

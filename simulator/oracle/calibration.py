@@ -17,6 +17,7 @@ from datetime import date
 from typing import TypeAlias
 
 from simulator.costs.estimate import works_of
+from simulator.costs.likeness import sides_of
 from simulator.costs.profile import FIGURES, OF_ONE_CORE, Figure, KernelTime, Profile
 from simulator.errors import OracleError
 from simulator.graph.graph import Graph
@@ -153,7 +154,7 @@ def _counted(graph: Graph, count: int) -> Iterator[KernelTime]:
     for row in range(count):
         node = graph.index[graph.node(f"case{row}").inputs[0].lstrip("^")]
         work = works.of(node)
-        yield KernelTime(graph.ops[node], 0, 0.0, 0.0, 0.0, work.flops, work.moved, *work.sides, work.variant)
+        yield KernelTime(graph.ops[node], 0, 0.0, 0.0, 0.0, work.flops, work.moved, *sides_of(work), work.variant)
 
 
 def _timed(like: KernelTime, cores: int, dispatch_ns: float, times: Sequence[float | None]) -> KernelTime:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from simulator import choose_step, estimate, load_cluster, partition, simulate
 from simulator.columns import flags
 from simulator.costs.estimate import works_of
-from simulator.costs.estimates.memory import NO_KERNEL, footprint_bytes
+from simulator.costs.estimates.memory import NO_KERNEL, far_weights, footprint_bytes
+from simulator.costs.profile import Figure
 from simulator.graph.graph import Graph
 from simulator.graph.handing_on import REUSES, handed_on
 from simulator.graph.traversal import loop_depths
@@ -102,9 +103,12 @@ def wide(size: int) -> Graph:
     return rows.built()
 
 
-@pytest.mark.parametrize(("power", "nanos_of_a_byte"), [(10, -0.6), (16, -0.6), (22, 1.0), (23, 1.0)])
+@pytest.mark.parametrize(("power", "nanos_of_a_byte"), [(10, 0.0), (16, -0.6), (22, 1.0), (23, 1.0)])
 def test_a_byte_takes_more_in_a_large_step_and_less_in_a_small_one(power: int, nanos_of_a_byte: float) -> None:
-    """By streams of 0.25 and 2.25 ns: 0.8 of a large step is far, and 0.3 of a calibration. Half of a time is left."""
+    """By streams of 0.25 and 2.25 ns: 0.8 of a large step is far, and 0.3 of a calibration.
+
+    Half of a time is left. Kernels of few bytes find their data in a core's own cache.
+    """
     profile = made()
     graph, cluster = wide(2**power), load_cluster("worker=1")
     before = estimate(graph, cluster, profile).run_ns[2, 0]
@@ -132,3 +136,45 @@ def test_the_nodes_of_the_step_that_is_asked_for_say_what_the_caches_hold() -> N
     )
     assert alone < both == estimate(graph, cluster, profile).run_ns[1, 0]
     assert run(graph, cluster=cluster, profile=profile, fetches=["b"]).costs.run_ns[1, 0] == alone
+
+
+def weighted(readers: int, width: int = 1024) -> Graph:
+    """Products of one row each with the same variable, all of one input."""
+    rows = Rows()
+    rows.add("x", "Placeholder", **typed("Placeholder", (1, width)))
+    rows.add("v", "VarHandleOp", dtype=type_attr(), shape=shape_attr(width, width), _output_shapes=shapes_attr(()))
+    rows.add("read", "ReadVariableOp", ["v"], dtype=type_attr(), _output_shapes=shapes_attr((width, width)))
+    for row in range(readers):
+        rows.add(f"y{row}", "MatMul", ["x", "read"], T=type_attr(), _output_shapes=shapes_attr((1, width)))
+    rows.add("d", "Placeholder", **typed("Placeholder", (width, width)))
+    rows.add("a", "Const", **typed("Const", ()))
+    rows.add(
+        "apply", "ResourceApplyGradientDescent", ["v", "a", "d", *(f"^y{row}" for row in range(readers))], T=type_attr()
+    )
+    return rows.built()
+
+
+@pytest.mark.parametrize(("readers", "each"), [(1, 1.0), (2, 1.0), (3, 2 / 3), (8, 1 / 4)])
+def test_weights_are_read_from_afar_twice_by_all_their_readers(readers: int, each: float) -> None:
+    """4 MB of weights. An update takes the variable itself, and was timed so."""
+    graph = weighted(readers)
+    handing, runs = handed_on(graph), flags(np.ones(len(graph), bool))
+    moved = works_of(graph, handing).ints(lambda work: work.moved if work.rule.launches else NO_KERNEL)
+    far = far_weights(graph, runs, moved, handing, flags(np.zeros(len(graph), bool)))
+    wanted = [round(each * 2**22) if graph.ops[node] == "MatMul" else 0 for node in range(len(graph))]
+    assert far.tolist() == pytest.approx(wanted, abs=4)  # a rate of learning is a weight, too
+    assert not far_weights(graph, runs, moved, handing, runs).any()  # in a loop the second trip finds them near
+
+
+def test_a_product_with_one_row_waits_for_its_weights_in_a_large_step() -> None:
+    """4 MB at 2 ns a byte where the step is beyond the caches, as much as before where it is not."""
+    graph, cluster = weighted(1), load_cluster("worker=1")
+
+    def took_ns(byte_ns: float, smallest: int) -> int:
+        streams = ((smallest, 0.25), (4 * smallest, 2.25))
+        profile = replace(made(), streams=streams)
+        figures = {**profile.figures, "read_byte": Figure(byte_ns, 0.0)}
+        return int(estimate(graph, cluster, replace(profile, figures=figures)).run_ns[graph.row("y0"), 0])
+
+    assert took_ns(2.0, 2**26) == took_ns(0.0, 2**26) < 2**22
+    assert took_ns(2.0, 2**16) == pytest.approx(2 * 2**22, rel=0.01)

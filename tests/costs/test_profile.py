@@ -19,9 +19,9 @@ import pytest
 from simulator import choose_step, estimate, load_cluster, partition, simulate
 from simulator.cluster.cluster import Cluster, with_protocol
 from simulator.cluster.protocols import GRPC
-from simulator.columns import ids
+from simulator.columns import flags, ids
 from simulator.costs.estimate import works_of
-from simulator.costs.estimates.profiled import Pricing, cold_parts
+from simulator.costs.estimates.profiled import Coldness, Pricing, code_parts, data_parts
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.likeness import Surface
 from simulator.costs.matching import with_measured
@@ -329,17 +329,49 @@ def test_a_scalar_kernel_that_was_measured_takes_its_time() -> None:
     assert estimate(given, one_core(), made()).run_ns[1, 0] == estimate(given, one_core()).run_ns[1, 0] < 10**5
 
 
-def test_a_small_kernel_is_as_cold_as_others_leave_the_cache() -> None:
-    """Warm where tensors fit into a core's cache, cold where they are large, half way at a tenth of the cache."""
+def test_a_kernel_is_later_by_its_code_and_by_its_data() -> None:
+    """Warm ones take a quarter. A kernel in the middle loses its code, and a large one more, its data."""
     warm = replace(made(), kernels=tuple(replace(one, warm_ns=one.ns / 4) for one in made().kernels))
-    cold_ns = 300 + 2 * 4 * 512 / 10
+    given = beside(2**20, 512)
+    work = works_of(given, handed_on(given)).of(given.row("of"))
+    pricing, cold_ns = Pricing(warm, 1), 300 + 2 * 4 * 2**20 / 10
+    code_ns = 0.75 * (300 + (2**16 + 2**20) / 2 / 10)  # the middle of four sizes
+    for code, data in ((1.0, 1.0), (0.0, 1.0), (1.0, 0.0), (0.25, 0.5), (0.0, 0.0)):
+        less = (1 - code) * code_ns + (1 - data) * (0.75 * cold_ns - code_ns)
+        assert pricing.price("Neg", work, Coldness(code, data))[0] == pytest.approx(cold_ns - less, rel=0.02)
+    assert Pricing(made(), 1).price("Neg", work, Coldness(0, 0))[0] == pytest.approx(cold_ns, rel=0.01)  # never warmer
+
+
+def test_data_are_as_cold_as_others_leave_the_cache() -> None:
+    """Warm where tensors fit into a core's cache, cold where they are large, half way at a tenth of the cache."""
     size = 2**21 // 40 - 512  # of numbers: an Exp of this many, and a Neg, move a tenth of the cache each in the mean
     for other, part in ((512, 0.0), (size, 0.5), (100 * size, 1.0)):
         given = beside(512, other)
-        took = estimate(given, one_core(), warm).run_ns[given.row("of"), 0]
-        assert took == pytest.approx(cold_ns * (part + (1 - part) / 4), rel=0.05), other
-        same = estimate(given, one_core(), made()).run_ns[given.row("of"), 0]
-        assert same == pytest.approx(cold_ns, rel=0.05)  # kernels that are as fast cold as warm
+        outside = flags(np.zeros(len(given), bool))
+        found, _ = data_parts(works_of(given, handed_on(given)), flags(~outside), outside, made())
+        assert found == pytest.approx(part, abs=0.03), other
+
+
+def test_code_is_as_cold_as_the_kernels_between_two_of_its_op_leave_the_caches() -> None:
+    """Beside a cache of 2 MB for itself, and one of 64 KB to 1 MB that cores share: 8 MB lie between two kernels, or
+    4,096 bytes."""
+    rows, seldom = Rows(), Rows()
+    for made_of, name, op, size in (
+        (seldom, "of", "Neg", 512),
+        (seldom, "other", "Exp", 2**20),
+        (rows, "of", "Neg", 512),
+    ):
+        made_of.add(f"{name}/in", "Placeholder", **typed("Placeholder", (size,)))
+        made_of.add(name, op, [f"{name}/in"], **typed(op, (size,)))
+    profile = replace(made(), streams=((2**16, 0.25), (2**20, 2.25)))
+    parts = []
+    for given in (seldom.built(), rows.built()):
+        outside = flags(np.zeros(len(given), bool))
+        parts.append(
+            code_parts(given, works_of(given, handed_on(given)), flags(~outside), outside, profile)[given.row("of")]
+        )
+    own = 2**23 / (2**23 + 2**21)
+    assert parts == pytest.approx([0.15 * own + 0.85, 0.0], abs=0.002)
 
 
 def test_kernels_of_a_loop_are_as_cold_as_the_loop_makes_them() -> None:
@@ -351,10 +383,10 @@ def test_kernels_of_a_loop_are_as_cold_as_the_loop_makes_them() -> None:
     graph = rows.built()
     works = works_of(graph, handed_on(graph))
     loops, runs = np.array(loop_depths(graph)) > 0, np.ones(len(graph), bool)
-    outside, inside = cold_parts(works, runs, loops, made())
+    outside, inside = data_parts(works, runs, loops, made())
     assert inside < 0.01 < 0.9 < outside
     runs[graph.index["large"]] = False  # what is not run leaves nothing in a cache
-    assert cold_parts(works, runs, loops, made())[0] < 0.01
+    assert data_parts(works, runs, loops, made())[0] < 0.01
 
 
 def test_initialisers_make_no_kernel_of_the_step_cold() -> None:

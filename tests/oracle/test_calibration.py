@@ -29,8 +29,9 @@ FEW = 2  # kernels per family
 ONES = {  # enough for one of each op
     "products": 3,
     "convolutions": 54,
-    "memory": 135,
-    "narrow": 44,
+    "windows": 90,
+    "memory": 131,
+    "narrow": 52,
     "numbers": 100,
     "bfloat16": 71,
 }
@@ -77,7 +78,7 @@ def test_the_command_writes_a_profile_of_this_machine_that_prices_a_graph(
     assert (profile.figures.keys() == FIGURES.keys()) == (cores > 1)
     assert tuple(size for size, _ in profile.streams) == executor_times.STREAMS
     assert all(ns > 0 for _, ns in profile.streams)
-    assert "one core: round 1 of 2, 0 of 6 steps of kernels" in said
+    assert "one core: round 1 of 2, 0 of 7 steps of kernels" in said
     assert len(read_profile(tmp_path / "host.toml").kernels) == len(profile.kernels)
 
 
@@ -244,3 +245,10 @@ def test_most_products_have_the_widths_of_layers() -> None:
     powers = [one for one in usual if all(side & (side - 1) == 0 for side in one.shapes[1])]
     assert 0.6 < len(usual) / len(products) < 0.9
     assert len(usual) - len(powers) > 25
+
+
+def test_windows_have_the_sizes_and_the_strides_of_layers() -> None:
+    """Of depthwise convolutions: a gradient of filters takes eight times as long by 5 x 5 as by 3 x 3 taps."""
+    depthwise = [one.shapes for one in cases()["windows"] if one.op == "DepthwiseConv2dNative"]
+    kinds = {(filters[0], image[1] > 40) for image, filters in depthwise}
+    assert kinds >= {(taps, large) for taps in (3, 5, 7) for large in (False, True)}

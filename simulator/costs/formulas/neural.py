@@ -140,36 +140,6 @@ def convolved(instance: ShapedOp) -> Convolution | None:
     )
 
 
-class ByChannel(NamedTuple):
-    """A window that slides over each channel of images by itself."""
-
-    pixels: int  # of all images; of the pooled or convolved ones
-    channels: int  # of these
-    spread: int  # pixels of an image for each of them
-    taps: int
-
-
-_POOLS = frozenset(("MaxPool", "MaxPoolGrad", "AvgPool", "AvgPoolGrad"))
-_DEPTHWISE = ("DepthwiseConv2dNative", "_FusedDepthwiseConv2dNative")
-
-
-def by_channel(instance: ShapedOp) -> ByChannel | None:
-    """The window of a depthwise convolution, of pooling, or of a gradient; None for others and for unknown shapes."""
-    if instance.op.startswith(_DEPTHWISE):
-        found = convolved(instance)
-        if found is None:
-            return None
-        made, taken = found.height * found.width, found.input_height * found.input_width
-        return ByChannel(found.images * made, found.filters, max(1, taken // made), prod(found.taps))
-    images = [shape for shape in (*instance.inputs, *instance.outputs) if shape and len(shape) == 4 and min(shape) > 0]
-    if instance.op not in _POOLS or len(images) < 2:
-        return None
-    layout = instance.attrs.get("data_format")
-    channels = min(images, key=prod)[1 if layout is not None and layout.s == b"NCHW" else 3]
-    made, taken = min(map(prod, images)), max(map(prod, images))
-    return ByChannel(made // channels, channels, max(1, taken // made), _window(instance))
-
-
 def unrolled(instance: ShapedOp) -> int:
     """A guess of the workspace: one image's patches as a matrix, for a convolution by one product.
 
@@ -184,7 +154,7 @@ def unrolled(instance: ShapedOp) -> int:
     return min(_WORKSPACE_LIMIT, each * _weights(filters, 1) * (elements(pixels) // per_pixel))
 
 
-def _window(instance: ShapedOp) -> int:
+def window_taps(instance: ShapedOp) -> int:
     """Elements of a pooling window, by `ksize`; where that is an input, the ratio of input and output."""
     sizes = numbers(instance, "ksize")
     if sizes:
@@ -199,17 +169,17 @@ def _overlapping(instance: ShapedOp) -> bool:
 
 def max_pool(instance: ShapedOp) -> int:
     """One comparison fewer than the window has elements, per output."""
-    return elements(at(instance.outputs, 0)) * max(1, _window(instance) - 1)
+    return elements(at(instance.outputs, 0)) * max(1, window_taps(instance) - 1)
 
 
 def compared(instance: ShapedOp) -> int:
     """The elements of all windows, of which each is compared with the largest so far."""
-    return elements(at(instance.outputs, 0)) * _window(instance)
+    return elements(at(instance.outputs, 0)) * window_taps(instance)
 
 
 def max_pool_gradient(instance: ShapedOp) -> int:
     """Comparisons to find the maximum again, per output; then a clear and an addition per input."""
-    pooled, whole, window = elements(at(instance.inputs, 1)), elements(at(instance.inputs, 0)), _window(instance)
+    pooled, whole, window = elements(at(instance.inputs, 1)), elements(at(instance.inputs, 0)), window_taps(instance)
     if window == 1:
         return whole
     return pooled * (window - 1) + whole * (2 if _overlapping(instance) else 1)
@@ -217,13 +187,13 @@ def max_pool_gradient(instance: ShapedOp) -> int:
 
 def average_pool(instance: ShapedOp) -> int:
     """An addition per element of the window, per output."""
-    return elements(at(instance.outputs, 0)) * _window(instance)
+    return elements(at(instance.outputs, 0)) * window_taps(instance)
 
 
 def average_pool_gradient(instance: ShapedOp) -> int:
     """A division per gradient and a copy per input; an addition per element of the window where windows overlap."""
     pooled, whole = elements(at(instance.inputs, 1)), elements(at(instance.outputs, 0))
-    return whole + pooled * (1 + (_window(instance) if _overlapping(instance) else 0))
+    return whole + pooled * (1 + (window_taps(instance) if _overlapping(instance) else 0))
 
 
 def response_normalization(operations: int) -> Formula:
