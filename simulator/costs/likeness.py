@@ -35,6 +35,7 @@ _SAME = {  # kernels that are named apart, by the measured one
     "BatchMatMulV3": "BatchMatMulV2",
     "_MklFusedBatchMatMulV2": "BatchMatMulV2",
     "_FusedConv2D": "Conv2D",
+    "_FusedDepthwiseConv2dNative": "DepthwiseConv2dNative",
     "Conv2DBackpropInputV2": "Conv2DBackpropInput",
     "Conv2DBackpropFilterV2": "Conv2DBackpropFilter",
     "Add": "AddV2",

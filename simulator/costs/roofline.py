@@ -32,16 +32,7 @@ from simulator.columns import Flags, Ints, flags, ints
 from simulator.costs.formulas.contraction import contraction
 from simulator.costs.formulas.matrix import Product
 from simulator.costs.formulas.shaped_op import ShapedOp
-from simulator.costs.kernels import (
-    Kernel,
-    in_library,
-    kernel_of,
-    launched,
-    over_batch,
-    passes_of,
-    seconds,
-    speeds_of,
-)
+from simulator.costs.kernels import Kernel, in_library, kernel_of, launched, over_batch, passes_of, seconds, speeds_of
 from simulator.costs.rules import CHECKPOINT, Rule
 from simulator.costs.table import MAX_OP_NS
 from simulator.costs.variants import Window, variant, window_of

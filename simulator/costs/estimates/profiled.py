@@ -97,7 +97,9 @@ class _OnCores:
         for one in kernels:
             if one.ns > one.warm_ns:
                 later.setdefault(measured_name(one), []).append(one.ns - one.warm_ns)
-        self._code_ns = {name: median(more) for name, more in later.items()}
+        usual = {name: median(more) for name, more in later.items()}
+        of_data = float(np.quantile([*usual.values()], _LIGHT, method="lower")) if usual else 0.0
+        self._code_ns = {name: max(0.0, more - of_data) for name, more in usual.items()}
 
     def knows(self, op: str) -> bool:
         """Whether the op was measured."""
@@ -108,7 +110,7 @@ class _OnCores:
     ) -> tuple[float, float, str]:
         """Nanoseconds, error and family.
 
-        A small kernel is later by as much as a large one of its op, where both are cold: that is its code.
+        What the kernel in the middle of those of an op loses is its code, but for what a light one of any op loses.
         """
         cold_ns, error, family = self._cold.price(op, work, dispatch_ns)
         warm_ns, warm_error, _ = self._warm.price(op, work, dispatch_ns)
@@ -187,6 +189,7 @@ def _in_stream(profile: Profile, footprint: float) -> tuple[float, float]:
     return float(more), float(took[-1] - took[0])
 
 
+_LIGHT = 0.25  # of the ops have so little code that all that they lose is data
 _SHARE = 0.1  # of the cache: kernels of so many bytes in the mean find their data half cold
 _OF_OWN = 0.15  # of the time that code takes from memory, what it takes from the cache that cores share
 _TOUCHED = 1.5  # of a footprint: freed memory is not all used again at once
