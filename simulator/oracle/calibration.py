@@ -30,7 +30,7 @@ from simulator.oracle.machine import cache_bytes, processor
 from simulator.progress import Say, silent
 
 AT_ONCE = 104  # kernels of a step, at most: they touch more memory than caches hold
-_APART = ("products", "convolutions")  # families that run in steps of their own, as a model's large kernels do
+_APART = ("products", "convolutions", "channels")  # families that run in steps of their own, as in models
 ROUNDS = 2  # of all kernels on one core, each in another order; others may disturb one
 TIMEOUT_S = 120.0  # of a question; the first one imports TensorFlow
 MESSAGES_S = 12.0

@@ -2,7 +2,7 @@
 
     products        MatMul, BatchMatMulV2, Einsum: plain, and transposed as in their gradients
     convolutions    Conv2D and its two gradients
-    windows         depthwise convolutions, pooling, and their gradients
+    channels        what is done to each channel: depthwise convolutions, pooling, normalisation, their gradients
     memory          what mainly moves bytes, each at five sizes: from the nearest cache to beyond most
     narrow          some of these in rows of four numbers, which take several times as long, at two sizes
     numbers         the same on a few numbers, as where a graph computes its shapes
@@ -43,7 +43,7 @@ def cases() -> Mapping[str, Sequence[KernelCase]]:
     return {
         "products": (*_products(), *_contractions()),
         "convolutions": tuple(_convolutions()),
-        "windows": (*_depthwise(), *_pooling()),
+        "channels": (*_depthwise(), *_pooling(), *_normalisations()),
         "memory": tuple(one for size in SIZES for one in _memory(size)),
         "narrow": tuple(one for size in SIZES[1::2] for one in _narrow(size)),
         "numbers": tuple(_numbers()),
@@ -163,6 +163,9 @@ _CONVOLUTIONS = (
     (8, 28, 40, 240, 1, 1),
     (8, 14, 480, 80, 1, 1),
     (4, 112, 3, 32, 3, 2),
+    (2, 64, 3, 32, 7, 1),
+    (16, 28, 1, 8, 5, 1),
+    (8, 40, 4, 12, 3, 1),
 )
 
 
@@ -188,6 +191,7 @@ def _depthwise() -> Iterator[KernelCase]:
 _SLID = (
     *((8, 32, 16, 3, 1), (2, 56, 64, 3, 1), (8, 14, 128, 3, 1), (1, 8, 16, 3, 1), (8, 14, 240, 5, 1)),
     *((4, 112, 96, 3, 2), (8, 56, 144, 5, 2), (4, 112, 32, 7, 2), (1, 14, 480, 5, 1)),
+    *((8, 40, 10, 3, 1), (16, 32, 4, 3, 2), (4, 56, 1, 5, 1), (32, 16, 12, 3, 2)),
 )
 _MOST_NUMBERS = 2**22  # of images over which a window slides
 
@@ -203,9 +207,9 @@ def _windows() -> Iterator[tuple[int, int, int, int, int]]:
 
 
 def _pooling() -> Iterator[KernelCase]:
-    """Pooling and its gradients, by the same windows and by small ones."""
-    small = [(images, side, channels, 2, 2) for images, side, channels, *_ in _windows()]
-    for images, side, channels, taps, stride in [*_windows(), *small[::2]]:
+    """Pooling and its gradients: half of them by the same windows, half by the smallest."""
+    for row, (images, side, channels, *window) in enumerate(_windows()):
+        taps, stride = (2, 2) if row % 2 else window
         out = -(-side // stride)
         image, pixels = (images, side, side, channels), (images, out, out, channels)
         how = {"ksize": [1, taps, taps, 1], "strides": [1, stride, stride, 1], "padding": "SAME"}
@@ -248,8 +252,6 @@ _BINARY = "AddV2 Sub Mul RealDiv Maximum SquaredDifference GreaterEqual"
 _WIDTH = 64  # numbers in a row
 _ROWS = (8, 64, 512)  # the same of kernels that work row by row
 _CHANNELS = 16
-_CHANNELS_OF = (_CHANNELS, 128, 512)  # of a normalisation, which takes sixteen at once
-_IN_FEW_LANES = (4, 8, 10, 40, 44)  # and of one that takes eight, four or one
 
 
 def _memory(size: int) -> Iterator[KernelCase]:
@@ -263,8 +265,6 @@ def _memory(size: int) -> Iterator[KernelCase]:
     yield from _arrays(size, rows)
     yield from _updates(size)
     yield from _images(size, _CHANNELS)
-    for channels in _CHANNELS_OF if size in SIZES[2:] else _CHANNELS_OF[:1]:
-        yield from _normalising(size, channels)
 
 
 def _elementwise(size: int, rows: tuple[int, int]) -> Iterator[KernelCase]:
@@ -377,8 +377,6 @@ def _narrow(size: int) -> Iterator[KernelCase]:
     yield from _in_rows(rows)
     yield from _sorting(rows)
     yield from _images(size, _NARROW)
-    for channels in _IN_FEW_LANES:
-        yield from _normalising(size, channels)
     yield KernelCase("Transpose", lambda raw, x: raw.Transpose(x=x, perm=[1, 0]), (rows,))
 
 
@@ -505,6 +503,16 @@ def _images(size: int, channels: int) -> Iterator[KernelCase]:
     yield KernelCase(
         "ResizeNearestNeighbor", lambda raw, x: raw.ResizeNearestNeighbor(images=x, size=[8, wide]), (half,)
     )
+
+
+_MANY = (128, 512)  # channels of a normalisation, which takes sixteen at once
+_IN_FEW_LANES = (4, 8, 10, 40, 44)  # and of one that takes eight, four or one
+
+
+def _normalisations() -> Iterator[KernelCase]:
+    for row, size in enumerate(SIZES):
+        for channels in (_CHANNELS, *(_MANY if row > 1 else ()), *(_IN_FEW_LANES if row % 2 else ())):
+            yield from _normalising(size, channels)
 
 
 def _normalising(size: int, channels: int) -> Iterator[KernelCase]:
