@@ -179,7 +179,6 @@ def chosen_before(graph: Graph, inputs: Sequence[Sequence[int]], passing: Collec
         return {}
     source, first = graph.tensor_node.tolist(), graph.tensor_ptr.tolist()
     looping = {int(node) for node in graph.edge_dst[graph.edge_back]}
-
     frames = {row for row, op in enumerate(graph.ops) if op in CONTROL_FLOW}
 
     def origin(tensor: int) -> int:
