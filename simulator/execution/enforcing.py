@@ -11,10 +11,12 @@ apart. A step by the edges is simulated in TensorFlow's order. Where it is no sh
 unless it lacks memory without them.
 
 Sessions run other parts of the same graph, too: they initialise, save, evaluate, predict. An edge must not drag the
-step into these. So no edge leads to an op that initialisers, savers and queue runners need. An op that comes before all
-changes of variables and queues waits for none that comes behind one. Nor does it wait for one that needs an input which
-it does not need itself: a prediction has no labels. An op that anything outside the step needs waits for such ops
-alone. An evaluation may run more of the step than it needs then, but needs no other feeds, and changes nothing.
+step into these. So no edge leads to an op that initialisers, savers and queue runners need. Nor does one lead to what
+makes a variable: a program may give it a value that the file does not hold, as where Grappler has left the step alone.
+An op that comes before all changes of variables and queues waits for none that comes behind one. Nor does it wait for
+one that needs an input which it does not need itself: a prediction has no labels. An op that anything outside the step
+needs waits for such ops alone. An evaluation may run more of the step than it needs then, but needs no other feeds, and
+changes nothing.
 
 No cycle can arise: each edge leads from an op to one that began after it had ended.
 """
@@ -31,6 +33,7 @@ import numpy as np
 from simulator.columns import Flags, Ids, flags, ids
 from simulator.costs.estimates.fusion import joinable
 from simulator.execution.memory import attained
+from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.editor import edited
 from simulator.graph.purposes import changing, inputs_of, preparing
 from simulator.graph.traversal import fan_in, fan_out
@@ -126,13 +129,22 @@ class _Rules:
     @staticmethod
     def of(graph: Graph, step: Step, partitions: Partitions) -> _Rules:
         outside = ~step.runs
-        prepared = fan_in(graph, np.flatnonzero(preparing(graph) & outside).tolist())
+        prepared = fan_in(graph, [*np.flatnonzero(preparing(graph) & outside).tolist(), *_makers(graph)])
         elsewhere = fan_in(graph, np.flatnonzero(outside).tolist())
         behind = np.zeros(len(graph), bool)
         behind[fan_out(graph, changing(graph))] = True
         kinds = [*map(_Kind, inputs_of(graph, step.feeds), elsewhere.tolist(), behind.tolist())]
         origin = partitions.origin.tolist()
         return _Rules(flags(~prepared[partitions.origin]), [kinds[row] for row in origin])
+
+
+def _makers(graph: Graph) -> list[int]:
+    """The nodes that make a variable, a queue, a table or the like: out of nothing, to be handed on."""
+    handles = (graph.tensor_dtype == RESOURCE) | (graph.tensor_dtype > REF)
+    made = np.zeros(len(graph), bool)
+    made[graph.tensor_node[handles]] = True
+    made[graph.edge_dst[graph.edge_tensor >= 0]] = False
+    return list(map(int, np.flatnonzero(made)))
 
 
 class _Kind(NamedTuple):

@@ -8,14 +8,14 @@ that doubles, are computed iteration by iteration, where whole numbers alone say
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import inf
 from typing import NamedTuple
 
 from simulator.graph.graph import Graph
-from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.op_classes import CONTROL_FLOW, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value
 from simulator.shapes.ranges import bounds
 from simulator.shapes.site import Contents, Handle, Site
@@ -167,6 +167,70 @@ def courses(
     site = Site(algebra, Contents(algebra))
     site.counters = counters
     return Courses(growth, counters, tested, tensors.never(), tensors.arrays(site, conditional))
+
+
+def chosen_before(graph: Graph, inputs: Sequence[Sequence[int]], passing: Collection[str]) -> dict[int, int]:
+    """Tensor of a branch -> the tensor that it is, as the same predicate has chosen it out of an earlier conditional.
+
+    The gradient of a conditional is another one. What the first returns is in each branch of the second what that
+    branch of the first has made. `passing`: ops that hand on their first input.
+    """
+    if SWITCHES.isdisjoint(graph.ops):
+        return {}
+    source, first = graph.tensor_node.tolist(), graph.tensor_ptr.tolist()
+    looping = {int(node) for node in graph.edge_dst[graph.edge_back]}
+    frames = {row for row, op in enumerate(graph.ops) if op in CONTROL_FLOW}
+
+    def origin(tensor: int) -> int:
+        while graph.ops[node := source[tensor]] in passing and node not in frames:
+            slot = tensor - first[node] if graph.ops[node] == "IdentityN" else 0
+            if slot >= len(inputs[node]):
+                break
+            tensor = inputs[node][slot]
+        return tensor
+
+    switches = [row for row in frames if graph.ops[row] in SWITCHES and len(inputs[row]) == 2]
+    predicates = {row: origin(inputs[row][1]) for row in switches}
+    merged = {row: origin(inputs[row][0]) for row in switches}
+    sides = dict[int, dict[int, int]]()  # predicate -> node -> the branch in which it runs
+    found = dict[int, int]()
+    for row, tensor in merged.items():
+        merge = source[tensor]
+        if graph.ops[merge] not in MERGES or merge in looping or tensor != first[merge]:
+            continue
+        predicate = predicates[row]
+        known = sides.setdefault(predicate, {})
+        ways = {_side(graph, inputs, one, (predicate, predicates), known): one for one in inputs[merge]}
+        found.update({first[row] + way: one for way, one in ways.items() if way >= 0})
+    return found
+
+
+def _side(
+    graph: Graph,
+    inputs: Sequence[Sequence[int]],
+    tensor: int,
+    of: tuple[int, Mapping[int, int]],
+    known: dict[int, int],
+) -> int:
+    """The branch in which a tensor is made, of a predicate among those of all Switches; -1: in none of them."""
+    predicate, predicates = of
+    walked = list[int]()
+    side, node = -1, int(graph.tensor_node[tensor])
+    while node not in known:
+        if predicates.get(node) == predicate:
+            side = tensor - int(graph.tensor_ptr[node])
+            break
+        walked.append(node)
+        known[node] = -1
+        tensor = inputs[node][0] if inputs[node] else -1
+        before = graph.sources(node)[:1]
+        if not len(before):
+            break
+        node = int(graph.tensor_node[tensor]) if tensor >= 0 else int(before[0])
+    else:
+        side = known[node]
+    known.update(dict.fromkeys(walked, side))
+    return side
 
 
 def _span(line: LinearCourse, trips: int) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from simulator.graph.op_classes import MERGES, SWITCHES, calling
 from simulator.shapes.calls import Calls, Given, Known
 from simulator.shapes.dims import SYMBOLS, Algebra, Dims, Number, Value, as_dim, is_open
 from simulator.shapes.formulas.elementwise import as_all, same
-from simulator.shapes.loops import NO_COURSES, Courses, Growth, courses
+from simulator.shapes.loops import NO_COURSES, Courses, Growth, chosen_before, courses
 from simulator.shapes.origins import ROWS, SINGLE, Origins
 from simulator.shapes.rules import OF_SHAPES, PASSING, POPS, PUSHES, RULES, VALUES
 from simulator.shapes.site import (
@@ -153,6 +153,7 @@ class _Propagation:
         self.reached = bytearray(count)
         self.first = graph.tensor_ptr.tolist()
         self.inputs = data_inputs(graph)
+        self.chosen = chosen_before(graph, self.inputs, PASSING)
         self.readers: list[list[int]] | None = None  # [T] nodes; found when first needed
         self.reading: dict[int, list[int]] = {}
         self.followed = self._followed()
@@ -324,6 +325,8 @@ class _Propagation:
             for node, taken in enumerate(self.inputs):
                 for one in taken:
                     self.readers[one].append(node)
+            for tensor, before in self.chosen.items():
+                self.readers[before].append(int(self.graph.tensor_node[tensor]))
         return self.readers[tensor]
 
     # ---- one node ---------------------------------------------------------------------------------------------------
@@ -375,6 +378,10 @@ class _Propagation:
         if op in SWITCHES and len(taken) == 2 == end - begin and (ended := self._ended(node)) is not None:
             found, values = (ended[0], site.shapes[0]), (ended[1], site.values[0])
             handles = {at: one for at, one in enumerate((ended[2], site.handles[0])) if one is not None}
+        if op in SWITCHES and taken and not self.chosen.keys().isdisjoint(range(begin, end)):
+            made = [self._chosen(tensor) for tensor in range(begin, end)]
+            found, values = [one.shape for one in made], [one.value for one in made]
+            handles = {at: one.handle for at, one in enumerate(made)}
         return self._write(node, begin, end, found, values, handles)
 
     def _move(self, node: int, taken: Sequence[int]) -> None:
@@ -387,6 +394,13 @@ class _Propagation:
         site.values = [values[one] for one in taken]
         site.handles = [handles[one] for one in taken]
         site.counters = NO_COURSES.counters if node in self.courses.tested else self.courses.counters
+
+    def _chosen(self, tensor: int) -> Known:
+        """A tensor that a Switch hands on: as its branch made it in an earlier conditional, else as it comes in."""
+        before = self.chosen.get(tensor, -1)
+        if before < 0 or not self.reached[before]:
+            return Known(self.site.shapes[0], self.site.values[0], self.site.handles[0])
+        return Known(self.shapes[before], self.values[before], self.handles[before])
 
     def _ended(self, node: int) -> tuple[Dims, Value | None, Handle | None] | None:
         """A variable as the Switch of its loop hands it to an Exit: as it is in the end, not as in an iteration."""

@@ -141,6 +141,13 @@ def test_no_op_before_all_updates_waits_for_one() -> None:
     assert ("loss", "end") in edges
 
 
+def test_no_op_that_makes_a_variable_waits() -> None:
+    """The file has no initialiser, so another program assigns to `v`, perhaps before anything else can run."""
+    graph = story("x = Const", "made = Neg x", "v = VarHandleOp", "read = Neg v").built()
+    edges = offered(graph_def(graph), (), {"made": 0, "v": 1, "read": 2})
+    assert edges == {("made", "read")}
+
+
 def test_a_step_that_fits_goes_before_a_shorter_one_that_does_not() -> None:
     graph, on = story("far = Const", "x = Const", "a = Neg x", "b = Neg x").built(), apart(1)
     placed = replace(assigned(on, [0] * len(graph)), priority=ints(range(len(graph))))

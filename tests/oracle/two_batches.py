@@ -676,6 +676,19 @@ def squared(tf: Any, batch: int) -> None:
     kernel.assign_sub(tape.gradient(loss, kernel))
 
 
+def sparse_words(tf: Any, batch: int) -> None:
+    """A sparse tensor of what differs from zero in a dense one: looked up, multiplied, summed up, laid out again."""
+    v1 = tf.compat.v1
+    words, x = v1.placeholder(tf.int64, [batch, 5]), v1.placeholder(tf.float32, [batch, 7])
+    table, kernel = _variable(tf, 50, 4), _variable(tf, 7, 3)
+    looked_up = v1.nn.safe_embedding_lookup_sparse(table, tf.sparse.from_dense(words), combiner="mean")
+    found = tf.sparse.from_dense(x)
+    sums = [tf.sparse.sparse_dense_matmul(found, kernel), tf.sparse.reduce_sum(found, 1), looked_up]
+    sums.append(tf.sparse.to_dense(tf.sparse.reorder(found)) * x)
+    loss = tf.add_n([tf.reduce_mean(one) for one in sums])
+    v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+
+
 PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
     "convolving": _of_keras(convolving, (16, 16, 3)),
     "recurrent": _of_keras(recurrent, (5, 3)),
@@ -689,7 +702,7 @@ PROGRAMS: dict[str, Callable[[Any, int], Any]] = {
             conv_net, channels_first, one_hot, broadcasts, unrolled, synthetic, queued, dataset, generative,
             smoothness, one_by_one, staged, twice, ordered, wide, recommending, sharded, transcribing, neighbours,
             by_hand, beyond, towers, scattering, cropping, partly_open, contrastive, crossing, judged, beside, shaped,
-            undone, hashed, time_first, outvoted, outnumbered, squared,
+            undone, hashed, time_first, outvoted, outnumbered, squared, sparse_words,
         )
     },
     **{

@@ -280,6 +280,40 @@ def test_a_branch_that_is_never_taken_may_begin_with_a_control_edge() -> None:
     assert shape_of(built(made, "merge"), "merge") == (3, 6)
 
 
+@pytest.mark.parametrize("handed", [False, True])
+def test_a_branch_takes_what_the_same_branch_of_an_earlier_conditional_made(handed: bool) -> None:
+    """As in the gradient of a conditional: each branch takes values that its own forward branch has kept."""
+    made, boolean = Rows(), type_attr(BOOL)
+    made.add("which", "Placeholder", dtype=boolean, shape=shape_attr())
+    for name, rows in (("wide", 7), ("high", 3)):
+        made.add(name, "Placeholder", dtype=type_attr(), shape=shape_attr(rows, 10 - rows))
+    made.add("then", "Switch", ["high", "which"], T=type_attr())
+    made.add("else", "Switch", ["wide", "which"], T=type_attr())
+    made.add("doubled", "AddV2", ["then:1", "then:1"], T=type_attr())
+    made.add("either", "Merge", ["doubled", "else"], T=type_attr(), N=number(2))
+    taken = ["either", "which"]
+    if handed:
+        for name, dtype in (("either", type_attr()), ("which", boolean)):
+            made.add(f"{name}/handed", "Identity", [name], T=dtype)
+        taken = ["either/handed", "which/handed"]
+    made.add("later", "Switch", taken, T=type_attr())
+    graph = built(made, "later:0", "later:1")
+    assert [shape_of(graph, f"end{at}") for at in (0, 1)] == [(7, 3), (3, 7)]
+
+
+def test_a_branch_of_another_predicate_takes_either_shape() -> None:
+    made = Rows()
+    for name in ("which", "other"):
+        made.add(name, "Placeholder", dtype=type_attr(BOOL), shape=shape_attr())
+    for name, rows in (("wide", 7), ("high", 3)):
+        made.add(name, "Placeholder", dtype=type_attr(), shape=shape_attr(rows))
+        made.add(f"{name}/taken", "Switch", [name, "which"], T=type_attr())
+    made.add("either", "Merge", ["high/taken:1", "wide/taken"], T=type_attr(), N=number(2))
+    made.add("later", "Switch", ["either", "other"], T=type_attr())
+    graph = built(made, "later:0", "later:1")
+    assert [shape_of(graph, f"end{at}") for at in (0, 1)] == [(-1,), (-1,)]
+
+
 @pytest.mark.parametrize("comparison", ["Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual"])
 def test_iterations_are_counted_as_a_walk_counts_them(comparison: str) -> None:
     holds = {"Less": lt, "LessEqual": le, "Greater": gt, "GreaterEqual": ge, "Equal": eq, "NotEqual": ne}[comparison]

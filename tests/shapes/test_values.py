@@ -397,6 +397,21 @@ def test_zeros_and_sums_of_lists_are_lists() -> None:
     assert shape_of(with_shapes(made.built(producer=1882)), "stack") == (3, 6)
 
 
+def test_a_sum_of_lists_has_the_elements_of_which_more_is_known() -> None:
+    """The gradient of an array that is stacked and joined is a sum of two, of which one has rows of unknown number."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(3, 6, 2))
+    made.add("long", "Placeholder", dtype=type_attr(), shape=shape_attr(18, 2))
+    made.add("sizes", "Placeholder", dtype=type_attr(9), shape=shape_attr(3))
+    made.add("any", "Const", dtype=type_attr(INT32), value=scalar(-1))
+    made.add("rows", "TensorListFromTensor", ["x", "any"], **LIST)
+    made.add("parts", "TensorListSplit", ["long", "any", "sizes"], **LIST)
+    made.add("sum", "AddN", ["parts", "rows"], T=type_attr(VARIANT), N=number(2))
+    made.add("stack", "TensorListStack", ["sum", "any"], element_dtype=type_attr(), num_elements=number(-1))
+    made.add("end", "Identity", ["stack"], T=type_attr())
+    assert shape_of(with_shapes(made.built(producer=1882)), "stack") == (3, 6, 2)
+
+
 def test_the_conjugate_of_a_matrix_of_sparse_rows_is_one() -> None:
     made = Rows()
     made.add("dense", "Placeholder", dtype=type_attr(), shape=shape_attr(4, 6))

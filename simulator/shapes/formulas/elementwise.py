@@ -220,3 +220,18 @@ def agreeing(rule: Rule, *sides: tuple[tuple[int, int], tuple[int, int]]) -> Rul
         return rule(site)
 
     return asked
+
+
+def sparse(rule: Rule, sides: int = 2) -> Rule:
+    """The rule of an op that takes indices and, in the slot `sides`, a dense shape.
+
+    Where `Where` has found the indices in a tensor, as in `tf.sparse.from_dense`, the dense shape is that tensor's.
+    """
+
+    def asked(site: Site) -> Outputs:
+        found = site.handle(0, "places")
+        if found is not None:
+            site.equate_all(found.shapes[0], site.value(sides))
+        return rule(site)
+
+    return asked

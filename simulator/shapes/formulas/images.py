@@ -208,6 +208,7 @@ def sparse_to_dense(site: Site) -> Outputs:
 
 def sparse_reordered(site: Site) -> Outputs:
     """SparseReorder: indices and values as they were."""
+    site.made.update({0: found} if (found := site.handle(0, "places")) is not None else {})
     return (site.shape(0), site.shape(1))
 
 
@@ -258,6 +259,7 @@ def rows_of_sparse(site: Site) -> Outputs:
     """SparseFillEmptyRows: entries, one more for each empty row of known indices, and a truth value per row."""
     entries, rank = site.input_of_rank(0, 2)
     dense, indices = site.dims(2), counted(site, 0)
+    site.made.update({0: found} if (found := site.handle(0, "places")) is not None else {})
     rows = dense[0] if dense else site.fresh()
     filled = None if indices is None or min(rows, entries, rank - 1) < 0 else rows - len(set(indices[::rank]))
     count = site.fresh() if filled is None else entries + filled

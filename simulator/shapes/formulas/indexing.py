@@ -252,6 +252,8 @@ def scattered_by_row(site: Site) -> Outputs:
 def places(site: Site) -> Outputs:
     """Where: a row per true element, which only a known value counts, with a place in each dimension."""
     shape, value = site.shape(0), counted(site, 0)
+    if shape is not None:
+        site.made[0] = Handle("places", shapes=(shape,))
     count = site.fresh() if value is None else sum(map(bool, value))
     return ((count, site.fresh() if shape is None else len(shape)),)
 

@@ -412,7 +412,9 @@ def added(site: Site) -> Outputs:
     """AddN: the shape of all inputs; of lists, the sums of their elements."""
     found = site.handle(0, "list")
     for at, other in enumerate(site.handles[1:]):
-        found = either_handle(site.algebra, ("added", site.node, at), found, other)
+        one, found = found, either_handle(site.algebra, ("added", site.node, at), found, other)
+        if found is not None and one is not None and other is not None and False not in (one.held, other.held):
+            found = found._replace(held=_joined(site, _held(one), _held(other)))  # elements are added pair by pair
     if found is not None:
         site.made[0] = _without_values(found)
     return (site.agreed(range(len(site.shapes))),)

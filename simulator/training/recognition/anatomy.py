@@ -114,7 +114,7 @@ def _without_gradients(graph: Graph, step: Step) -> GraphError:
         )
     if not any(op in VARIABLES for op in graph.ops):
         return GraphError(f"{said}it has no variables, as if it were frozen to serve. Give the graph that trains.")
-    if holds_examples(graph, step.runs):
+    if holds_examples(graph, step):
         said = f"{graph.source} trains on what it holds itself, so workers have nothing to divide. "
         return GraphError(f"{said}Give a graph that is fed its examples.")
     hidden = "; functions that it calls may hold them: inline it first" if graph.library else ""

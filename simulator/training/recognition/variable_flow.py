@@ -18,6 +18,7 @@ from simulator.graph.dtypes import TRAINED, base
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, SWITCHES, VARIABLES
 from simulator.graph.purposes import SAVES
+from simulator.graph.step import Step
 from simulator.graph.traversal import gathered
 from simulator.partitioning.partitions import SENDS
 from simulator.training.recognition.variables import variable_of
@@ -52,13 +53,18 @@ def origins_of_examples(graph: Graph) -> list[int]:
     return [row for row, op in enumerate(graph.ops) if not reads[row] and op not in VARIABLES and op != "Const"]
 
 
-def holds_examples(graph: Graph, runs: Flags) -> bool:
-    """Whether nodes of a step write what they make of variables, and none brings examples: constants hold them."""
-    if any(runs[row] and graph.outputs(row) for row in origins_of_examples(graph)):
+def holds_examples(graph: Graph, step: Step) -> bool:
+    """Whether nodes of a step write what they make of variables, and none brings examples: constants hold them.
+
+    Counters and the state of a generator of random numbers are no model.
+    """
+    runs = step.runs
+    if step.feeds or any(runs[row] and graph.outputs(row) for row in origins_of_examples(graph)):
         return False
     made = depending_on(graph, [row for row, op in enumerate(graph.ops) if op in VARIABLES])
     writes = [row for row, op in enumerate(graph.ops) if op in WRITES and runs[row]]
-    return any(made[graph.edge_src[value_edge(graph, row)]] for row in writes)
+    edges = [value_edge(graph, row) for row in writes]
+    return any(made[graph.edge_src[edge]] and graph.tensor_dtype[graph.edge_tensor[edge]] in TRAINED for edge in edges)
 
 
 def written_by(graph: Graph, row: int) -> int:

@@ -234,6 +234,21 @@ def test_a_graph_whose_constants_hold_its_examples_is_told_so() -> None:
         anatomy(made.built())
 
 
+@pytest.mark.parametrize(("dtype", "fed"), [(INT64, False), (1, True)])
+def test_a_graph_that_draws_or_counts_is_not_said_to_train(dtype: int, fed: bool) -> None:
+    """As where words are generated: the state of a generator moves on, and prompts are fed."""
+    made = Rows()
+    variable(made, "state", 2, dtype=dtype)
+    made.add("read", "Identity", ["state"], T=type_attr(dtype))
+    made.add("next", "Neg", ["read"], T=type_attr(dtype))
+    made.add("update", "AssignAddVariableOp", ["state", "next"], dtype=type_attr(dtype))
+    brought = "Placeholder" if fed else "Const"
+    made.add("prompt", brought, **typed(brought, (2,)))
+    made.add("end", "Neg", ["prompt"], **typed("Neg", (2,)))
+    with pytest.raises(GraphError, match="is a graph without gradients: no op of an optimizer"):
+        anatomy(made.built(), fetches=["end", "update"])
+
+
 def test_a_graph_without_gradients_is_told_what_it_lacks() -> None:
     with pytest.raises(GraphError, match=r"which fetches loss\. It has some, such as 'update_w'.*\(train\)"):
         anatomy(momentum(), fetches=["loss"])
