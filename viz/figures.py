@@ -112,8 +112,8 @@ def devices_of_nodes(scene: Scene) -> Ids:
 
 
 def transfers(scene: Scene) -> DrawnTransfers:
-    """The tensor, ends and size of each transfer of the step."""
-    return transfers_of(scene.trace, [DrawnClient(scene.title, scene.graph, scene.partitions)])
+    """The tensor, ends, route and size of each transfer of the step."""
+    return transfers_of(scene.trace, scene.cluster, [DrawnClient(scene.title, scene.graph, scene.partitions)])
 
 
 def bytes_by_pair(scene: Scene) -> Ints:

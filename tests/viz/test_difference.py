@@ -26,17 +26,21 @@ from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
 from simulator.graph.step import Step
 from simulator.partitioning.cut import partition
-from tests.execution.cases import assigned, cluster, costs, runs, steps, whole
+from tests.execution.cases import assigned, cluster, costs, runs, sizes, steps, whole
 from tests.execution.loops.cases import begun, conditional, counting, predicate
 from tests.strategies import FLOAT, INT32, Rows, graphs, shapes_attr, type_attr, typed, types_attr
 from tests.viz.scenes import EXAMPLE, example, trained
-from viz import compare, run
+from viz import compare, figures, run
 from viz.difference.circumstances import circumstances
 from viz.difference.explanation import shortest, signed_nanos
 from viz.difference.outline import CROSSING, MESSAGE, OP, REQUEST, read_result
-from viz.difference.scene_outline import outline
+from viz.difference.outline import MEMORY as IN_MEMORY
+from viz.difference.scene_outline import outline, path_parts
 from viz.formats.json_object import to_json
+from viz.page.time_content import step_contents
 from viz.scene import Scene
+from viz.timeline.step_timeline import step_timeline
+from viz.timeline.timeline import MEMORY
 
 
 def scene(graph: Graph, step: Step, on: Cluster, priced: CostTable, where: Assignment, contention: str) -> Scene:
@@ -122,6 +126,33 @@ def test_each_figure_is_that_of_its_run(pair: tuple[Scene, Scene]) -> None:
         assert {row.link: row.nbytes[side] for row in found.links if row.nbytes[side]} == {
             name: size for name, size in used.items() if size
         }
+
+
+@settings(deadline=None, max_examples=100)
+@given(sizes())
+def test_a_report_tells_each_link_with_the_bytes_that_the_simulation_moved_over_it(
+    made: tuple[Graph, Cluster, list[int]],
+) -> None:
+    """Shapes and numbers that GPUs hand over in host memory cross no link, whatever devices make and read them."""
+    graph, on, rows = made
+    one = scene(graph, whole(graph), on, costs(graph, on), assigned(on, rows), "serial")
+    tasks, moved = one.trace.tasks, one.trace.transfers
+    held = tasks.rows(Kind.LINK)
+    crossed = {(on.links[link].name, of) for link, of in zip(tasks.links(held), tasks.of[held].tolist(), strict=True)}
+    nbytes = dict.fromkeys((link.name for link in on.links), 0)
+    for link, of in crossed:
+        nbytes[link] += int(moved.nbytes[of])
+    assert outline(one).link_bytes == {link: size for link, size in nbytes.items() if size}
+    drawn = step_timeline(one)
+    lanes = [drawn.lanes[lane] for lane in drawn.slices.lane.tolist()]
+    slices = zip(lanes, drawn.slices.transfer.tolist(), strict=True)
+    assert {(lane.name, of) for lane, of in slices if lane.kind == "link" and lane.row != MEMORY} == crossed
+    way = step_contents(one)["transfers"]
+    page = zip(range(len(moved)), way["route"].tolist(), strict=True)
+    assert {(on.links[link].name, of) for of, route in page for link in way["routes"][route]} == crossed
+    labels = {(link, figures.tensor_label(one, int(one.partitions.tensor[moved.row[of]]))) for link, of in crossed}
+    path = [part for part in path_parts(one) if part.kind == CROSSING]
+    assert {(part.place, part.subject) for part in path if part.place != IN_MEMORY} <= labels
 
 
 def chain() -> Graph:

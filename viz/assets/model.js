@@ -35,7 +35,6 @@ function indexed(scene) {
   model.isDead = new Uint8Array(transfers.tensor.length);
   for (const row of transfers.dead) model.isDead[row] = 1;
   model.transfersOf = grouped(transfers.pair, transfers.pair.reduce((most, pair) => Math.max(most, pair + 1), 0));
-  model.routes = new Map(transfers.routes.map(([src, dst, ...links]) => [src * cluster.devices.length + dst, links]));
   model.transferNode = transfers.tensor.map((tensor) => (tensor >= 0 ? nodeOfTensor(model, tensor) : -1 - tensor));
 
   // Devices without a slice or a byte; where there are many, the views name their number alone.
@@ -112,8 +111,7 @@ const verbOf = (model, slice) => (model.packs[slice] ? "send " : "receive ");
 
 // The slices of a transfer on links, in the order of its route.
 function linkSlices(model, transfer) {
-  const { src, dst } = model.transfers;
-  const route = model.routes.get(src[transfer] * model.cluster.devices.length + dst[transfer]);
+  const route = model.transfers.routes[model.transfers.route[transfer]];
   const link = (slice) => laneOf(model.timeline, slice)[1];
   const found = [...rowsIn(model.slicesOfTransfer, transfer)].filter((slice) => laneOf(model.timeline, slice)[0] === "link");
   return found.sort((a, b) => route.indexOf(link(a)) - route.indexOf(link(b)));

@@ -96,15 +96,9 @@ def _crossings(scene: Scene) -> Mapping[str, Crossing]:
 
 def link_bytes(scene: Scene) -> Mapping[str, Bytes]:
     """Link -> bytes that cross it in a step, in the cluster's order; links without any are left out."""
-    moved, cluster = figures.transfers(scene), scene.cluster
-    pairs, pair_of = np.unique(moved.source.astype(np.int64) * len(cluster) + moved.target, return_inverse=True)
-    sums = np.zeros(len(pairs), np.int64)
-    np.add.at(sums, pair_of, np.maximum(moved.nbytes, 0))
-    total = [0] * len(cluster.links)
-    for pair, size in zip(pairs.tolist(), sums.tolist(), strict=True):
-        for link in cluster.routes[pair // len(cluster)][pair % len(cluster)] or ():
-            total[link] += size
-    return {link.name: size for link, size in zip(cluster.links, total, strict=True) if size}
+    links = scene.cluster.links
+    total = figures.transfers(scene).link_bytes(len(links)).tolist()
+    return {link.name: size for link, size in zip(links, total, strict=True) if size}
 
 
 def path_parts(scene: Scene) -> tuple[PathPart, ...]:
@@ -145,9 +139,8 @@ class _NarrowestLink:
     """The slowest link of a transfer's route, the first of equal ones: the place of what is on none of them alone."""
 
     def __init__(self, scene: Scene) -> None:
-        self._cluster, self._moved = scene.cluster, figures.transfers(scene)
+        self._links, self._moved = scene.cluster.links, figures.transfers(scene)
 
     def of(self, transfer: int) -> str:
-        links = self._cluster.links
-        route = self._cluster.routes[self._moved.source[transfer]][self._moved.target[transfer]]
-        return min((links[row] for row in route), key=lambda link: link.bytes_per_s).name if route else MEMORY
+        route = [self._links[row] for row in self._moved.routes[int(self._moved.route[transfer])]]
+        return min(route, key=lambda link: link.bytes_per_s).name if route else MEMORY

@@ -35,7 +35,6 @@ def step_contents(scene: Scene) -> Mapping[str, Json]:
     """The timeline of a step, with what its slices, transfers and memory stand for."""
     trace, timeline = scene.trace, step_timeline(scene)
     cut = figures.transfers(scene)
-    pairs = set(zip(cut.source.tolist(), cut.target.tolist(), strict=True))
     most = max(MAX_MEMORY_POINTS // max(len(scene.cluster), 1), FEWEST_MEMORY_POINTS)
     curves: list[Json] = []
     for counter in timeline.counters:
@@ -61,7 +60,8 @@ def step_contents(scene: Scene) -> Mapping[str, Json]:
             "iteration": trace.transfers.iteration,
             "dead": np.flatnonzero(trace.transfers.dead),
             **{field.name: getattr(trace.moments, field.name) for field in fields(Moments)},
-            "routes": [[*ends, *(scene.cluster.routes[ends[0]][ends[1]] or ())] for ends in sorted(pairs)],
+            "route": cut.route,
+            "routes": [list(route) for route in cut.routes],
         },
         "memory": {
             "curves": curves,

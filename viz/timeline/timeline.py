@@ -89,7 +89,7 @@ class Timeline:
 
 def of_trace(trace: Trace, cluster: Cluster, clients: Sequence[DrawnClient]) -> Timeline:
     """Lanes, slices and arrows of a trace: ops first, then the work for transfers, then transfers on links."""
-    moved = transfers_of(trace, clients)
+    moved = transfers_of(trace, cluster, clients)
     work, spans = _work(trace), _link_spans(trace, cluster, moved)
     lanes, first, carrying = _lanes(trace, cluster, work, spans)
     labels, of_op, of_transfer = labels_of(trace, clients)
@@ -107,7 +107,7 @@ def of_trace(trace: Trace, cluster: Cluster, clients: Sequence[DrawnClient]) -> 
         return _facts(trace, cluster, moved, labels[slices.label[row]], slices, row)
 
     def arrows(most: int | None) -> Iterator[Arrow]:
-        return _arrows(trace, clients, slices, lanes, _first_links(cluster, moved, slices, lanes), most)
+        return _arrows(trace, clients, slices, lanes, _first_links(moved, slices, lanes), most)
 
     return Timeline(lanes, labels, slices, moved, facts, arrows)
 
@@ -156,13 +156,9 @@ def _link_spans(trace: Trace, cluster: Cluster, moved: DrawnTransfers) -> _Spans
 
     A transfer is on a serial link while it holds that, and on any other from its start for as long as its bytes take.
     """
-    tasks, size = trace.tasks, len(cluster)
-    pairs, pair = np.unique(moved.source.astype(np.int64) * size + moved.target, return_inverse=True)
-    routes = lists([cluster.routes[at // size][at % size] or (MEMORY,) for at in pairs.tolist()])
-    counts = np.diff(routes.ptr)[pair]
-    transfer = np.repeat(np.arange(len(pair)), counts)
-    hop = np.arange(len(transfer)) - np.repeat(np.cumsum(counts) - counts, counts)
-    link = routes.item[routes.ptr[pair[transfer]] + hop]
+    tasks = trace.tasks
+    hops = lists([route or (MEMORY,) for route in moved.routes]).at(moved.route)
+    transfer, link = hops.of, hops.item
     start_ns = trace.moments.sent_ns[transfer]
     end_ns = start_ns + trace.moments.crossing_ns[transfer]
     on, most = tasks.rows(Kind.LINK), len(cluster.links) + 1
@@ -349,14 +345,12 @@ def _arrows(
             yield Arrow(row, stops)
 
 
-def _first_links(cluster: Cluster, moved: DrawnTransfers, slices: Slices, lanes: Sequence[DrawnLane]) -> dict[int, int]:
+def _first_links(moved: DrawnTransfers, slices: Slices, lanes: Sequence[DrawnLane]) -> dict[int, int]:
     """The lane of each transfer on the first link of its route."""
-    found = {}
+    first, found = [(*route, MEMORY)[0] for route in moved.routes], {}
     for transfer, at in zip(slices.transfer.tolist(), slices.lane.tolist(), strict=True):
-        if transfer >= 0 and lanes[at].kind == "link":
-            route = cluster.routes[moved.source[transfer]][moved.target[transfer]] or (MEMORY,)
-            if route[0] == lanes[at].row:
-                found[transfer] = at
+        if transfer >= 0 and lanes[at].kind == "link" and first[moved.route[transfer]] == lanes[at].row:
+            found[transfer] = at
     return found
 
 
