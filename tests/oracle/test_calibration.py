@@ -29,9 +29,9 @@ FEW = 2  # kernels per family
 ONES = {  # enough for one of each op
     "products": 3,
     "convolutions": 54,
-    "windows": 90,
-    "memory": 131,
-    "narrow": 52,
+    "channels": 220,
+    "memory": 128,
+    "narrow": 37,
     "numbers": 100,
     "bfloat16": 71,
 }
@@ -249,6 +249,6 @@ def test_most_products_have_the_widths_of_layers() -> None:
 
 def test_windows_have_the_sizes_and_the_strides_of_layers() -> None:
     """Of depthwise convolutions: a gradient of filters takes eight times as long by 5 x 5 as by 3 x 3 taps."""
-    depthwise = [one.shapes for one in cases()["windows"] if one.op == "DepthwiseConv2dNative"]
+    depthwise = [one.shapes for one in cases()["channels"] if one.op == "DepthwiseConv2dNative"]
     kinds = {(filters[0], image[1] > 40) for image, filters in depthwise}
     assert kinds >= {(taps, large) for taps in (3, 5, 7) for large in (False, True)}
