@@ -207,9 +207,9 @@ def _windows() -> Iterator[tuple[int, int, int, int, int]]:
 
 
 def _pooling() -> Iterator[KernelCase]:
-    """Pooling and its gradients: half of them by the same windows, half by the smallest."""
+    """Pooling and its gradients: half of them by the same windows, half by windows that meet and do not overlap."""
     for row, (images, side, channels, *window) in enumerate(_windows()):
-        taps, stride = (2, 2) if row % 2 else window
+        taps, stride = window if row % 2 == 0 else [(2, 4, 2, 7)[row // 2 % 4]] * 2
         out = -(-side // stride)
         image, pixels = (images, side, side, channels), (images, out, out, channels)
         how = {"ksize": [1, taps, taps, 1], "strides": [1, stride, stride, 1], "padding": "SAME"}

@@ -252,3 +252,9 @@ def test_windows_have_the_sizes_and_the_strides_of_layers() -> None:
     depthwise = [one.shapes for one in cases()["channels"] if one.op == "DepthwiseConv2dNative"]
     kinds = {(filters[0], image[1] > 40) for image, filters in depthwise}
     assert kinds >= {(taps, large) for taps in (3, 5, 7) for large in (False, True)}
+
+
+def test_pools_have_windows_that_overlap_and_that_meet() -> None:
+    """Eigen's gradient of a pooling by 4 x 4 pixels was four times too slow: its window was larger than any timed."""
+    pools = [(one.shapes[0][1], one.shapes[1][1]) for one in cases()["channels"] if one.op == "MaxPoolGrad"]
+    assert {-(-side // out) for side, out in pools} >= {1, 2, 4, 7}
