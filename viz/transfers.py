@@ -1,7 +1,7 @@
 """The transfers of a trace with their tensors, ends, routes and sizes: a row for each that took place, by iteration.
 
 A value takes the route between the memories in which it lies and arrives, as the simulation has it
-(`simulator.cluster.memories`). Those may be others than the memories of the devices that send and receive: a GPU may
+(`simulator.cluster.memories`). These may be others than the memories of the devices that send and receive. A GPU may
 make a value in host memory, and read one there. All that tells of links takes them from here.
 """
 

@@ -12,7 +12,7 @@ unless it lacks memory without them.
 
 Sessions run other parts of the same graph, too: they initialise, save, evaluate, predict. An edge must not drag the
 step into these. So no edge leads to an op that initialisers, savers and queue runners need. Nor does one lead to what
-makes a variable: a program may give it a value that the file does not hold, as where Grappler has left the step alone.
+makes a variable. A program may give it a value that the file does not hold, as where Grappler left the step alone.
 An op that comes before all changes of variables and queues waits for none that comes behind one. Nor does it wait for
 one that needs an input which it does not need itself: a prediction has no labels. An op that anything outside the step
 needs waits for such ops alone. An evaluation may run more of the step than it needs then, but needs no other feeds, and
