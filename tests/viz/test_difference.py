@@ -147,7 +147,8 @@ def test_a_report_tells_each_link_with_the_bytes_that_the_simulation_moved_over_
     lanes = [drawn.lanes[lane] for lane in drawn.slices.lane.tolist()]
     slices = zip(lanes, drawn.slices.transfer.tolist(), strict=True)
     assert {(lane.name, of) for lane, of in slices if lane.kind == "link" and lane.row != MEMORY} == crossed
-    way = step_contents(one)["transfers"]
+    contents: Any = step_contents(one)  # Any: JSON
+    way = contents["transfers"]
     page = zip(range(len(moved)), way["route"].tolist(), strict=True)
     assert {(on.links[link].name, of) for of, route in page for link in way["routes"][route]} == crossed
     labels = {(link, figures.tensor_label(one, int(one.partitions.tensor[moved.row[of]]))) for link, of in crossed}
