@@ -372,6 +372,10 @@ def test_code_is_as_cold_as_the_kernels_between_two_of_its_op_leave_the_caches()
         )
     own = 2**23 / (2**23 + 2**21)
     assert parts == pytest.approx([0.15 * own + 0.85, 0.0], abs=0.002)
+    given = seldom.built()
+    looped = flags([name.startswith("other") for name in given.names])
+    by_loop = code_parts(given, works_of(given, handed_on(given)), flags(np.ones(len(given), bool)), looped, profile)
+    assert by_loop[given.row("of")] == parts[0]  # a loop runs between two steps, too
 
 
 def test_kernels_of_a_loop_are_as_cold_as_the_loop_makes_them() -> None:

@@ -139,14 +139,14 @@ def code_parts(graph: Graph, works: Works, runs: Flags, inside: Flags, profile: 
     """[N] how cold the code of each node's op is: by the bytes that all kernels move from one of that op to the next.
 
     Few push it out of a core's own cache, many out of the one that cores share (docs/decisions, 0122). A loop counts
-    by itself.
+    by itself. Outside loops each of their iterations lies between two kernels, and one is sure.
     """
     moved, launched = _moved(works, runs)
     cold = np.ones(len(graph))
-    for looped in (False, True):
-        nodes = np.flatnonzero(launched & (inside == looped)).tolist()
+    for counted, between_of in ((launched & ~inside, launched), (launched & inside, launched & inside)):
+        nodes = np.flatnonzero(counted).tolist()
         count = Counter(graph.ops[node] for node in nodes)
-        between = float(moved[nodes].sum())
+        between = float(moved[between_of].sum())
         part = {}
         for op, times in count.items():
             more, most = _in_stream(profile, between / times)
